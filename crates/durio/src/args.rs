@@ -15,7 +15,7 @@ use crate::commands::check::{CheckArguments, Predict};
 use crate::commands::compare::Compare;
 use crate::commands::doctor::Doctor;
 use crate::commands::durable::Durable;
-use crate::commands::explain::Explain;
+use crate::commands::explain::{Explain, Typical};
 use crate::commands::fio::FioArguments;
 use crate::commands::lab::LabArguments;
 use crate::commands::profile::ProfileArguments;
@@ -27,7 +27,6 @@ use crate::commands::runs::{ReportArguments, Runs, RunsHistory};
 use crate::commands::simdisk::Simdisk;
 use crate::commands::spec::SpecArguments;
 use crate::commands::stack::StackArguments;
-use crate::commands::typical::Typical;
 use crate::commands::watch::WatchArguments;
 use crate::exit_code::TABLE;
 use crate::options::{PlanArguments, RunCommand};
@@ -80,8 +79,8 @@ pub(crate) enum DurioCommand {
 
 /// Show the defaults that your configuration file sets
 ///
-/// The file is durio/config.toml in $XDG_CONFIG_HOME or ~/.config; DURIO_CONFIG names another one, and
-/// empty stands for none. A table is a command, and a key is one of its long options:
+/// The file is durio/config.toml in $XDG_CONFIG_HOME or ~/.config; DURIO_CONFIG names another file,
+/// or none if it is empty. A table is a command, and a key is one of its long options:
 ///
 ///   [check]
 ///   size = "4GiB"

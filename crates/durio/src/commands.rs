@@ -21,7 +21,6 @@ pub(crate) mod runs;
 pub(crate) mod simdisk;
 pub(crate) mod spec;
 pub(crate) mod stack;
-pub(crate) mod typical;
 pub(crate) mod watch;
 
 use clap::CommandFactory as _;
@@ -54,7 +53,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
         DurioCommand::Advise(arguments) => advise::advise(&arguments),
         DurioCommand::Doctor(arguments) => doctor::doctor(&arguments),
         DurioCommand::Explain(arguments) => explain::explain(&arguments),
-        DurioCommand::Typical(arguments) => typical::show(&arguments),
+        DurioCommand::Typical(arguments) => explain::show_typical(&arguments),
         DurioCommand::Audit(arguments) => audit::audit(&arguments),
         DurioCommand::Compare(arguments) => compare::run(&arguments),
         DurioCommand::Fio(arguments) => fio::fio(&arguments),

@@ -11,17 +11,19 @@ use std::path::{Path, PathBuf};
 
 use clap::{Command, CommandFactory as _};
 use durio_command::CommandError;
+use durio_spec::SpecText;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::process::geteuid;
+use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
 use crate::args::Arguments;
 use crate::exit_code::Exit;
 use crate::output;
 
-/// A larger file is not a set of options.
-const BYTES_MAX: u64 = 1 << 20;
+/// A larger file is not a set of options; one byte more than [`SpecText::parse`] takes.
+const BYTES_MAX: u64 = (1 << 20) + 1;
 
 /// Options that permit irreversible changes. They must be given on the command line each time.
 const CONSENT: [&str; 7] =
@@ -60,16 +62,21 @@ impl Config {
     pub(crate) fn read() -> Result<Self, CommandError> {
         let Some(path) = path() else { return Ok(Self::default()) };
         let is_named = std::env::var_os(VARIABLE).is_some();
-        match read_table(&path) {
-            Ok(table) => Ok(Self { path: Some(path), table, ignored: None }),
+        let explained = |error: CommandError| {
+            error.hint(format!("durio config explains the file; {VARIABLE}= runs without it"))
+        };
+        match read_text(&path) {
+            Ok(text) => {
+                let table = parse(&path.display().to_string(), &text).map_err(explained)?;
+                Ok(Self { path: Some(path), table, ignored: None })
+            }
             Err(UnusableConfig { why, is_foreign: true }) if !is_named => {
                 let ignored = Some(format!("ignoring '{}': {why}", path.display()));
                 Ok(Self { path: Some(path), table: Table::new(), ignored })
             }
             Err(UnusableConfig { why, .. }) => {
                 let text = format!("cannot read '{}': {why}", path.display());
-                let hint = format!("durio config explains the file; {VARIABLE}= runs without it");
-                Err(CommandError::wrong_use(text).hint(hint))
+                Err(explained(CommandError::wrong_use(text)))
             }
         }
     }
@@ -79,7 +86,7 @@ impl Config {
         if let Some(ignored) = &self.ignored {
             output::remark(&format!("durio: {ignored}"));
             output::remark(&format!(
-                "hint: set HOME or XDG_CONFIG_HOME to your own; {VARIABLE}= runs without a file"
+                "hint: set HOME or XDG_CONFIG_HOME to a directory that you own; {VARIABLE}= runs without a file"
             ));
         }
     }
@@ -112,14 +119,15 @@ impl Config {
     }
 }
 
-fn read_table(path: &Path) -> Result<Table, UnusableConfig> {
+/// Its text; empty if it does not exist.
+fn read_text(path: &Path) -> Result<String, UnusableConfig> {
     let foreign = |why: String| UnusableConfig { why, is_foreign: true };
     // Not blocking: a pipe in its place would be waited for.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = match open(path, flags, Mode::empty()) {
         Ok(file) => File::from(file),
         // A service account may have a home such as /dev/null.
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Table::new()),
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(String::new()),
         Err(errno @ (Errno::ACCESS | Errno::PERM)) => {
             return Err(foreign(io::Error::from(errno).to_string()));
         }
@@ -134,9 +142,18 @@ fn read_table(path: &Path) -> Result<Table, UnusableConfig> {
     }
     let mut text = String::new();
     file.take(BYTES_MAX).read_to_string(&mut text).map_err(|error| error.to_string())?;
-    let table: Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
-    check(&table, &Arguments::command())?;
-    Ok(table)
+    Ok(text)
+}
+
+/// The options in the text of a file.
+fn parse(name: &str, text: &str) -> Result<Table, CommandError> {
+    // Most users have no file: the command line is not built for them a second time.
+    if text.is_empty() {
+        return Ok(Table::new());
+    }
+    let source = SpecText { name, text };
+    check(source, &source.parse("a configuration")?, &Arguments::command())?;
+    text.parse().map_err(|error: toml::de::Error| CommandError::wrong_use(error.to_string()))
 }
 
 /// Why root does not take options from a file of this owner and mode: a user who can write to it
@@ -144,9 +161,9 @@ fn read_table(path: &Path) -> Result<Table, UnusableConfig> {
 fn distrusted(is_root: bool, owner: u32, mode: u32) -> Option<String> {
     const OTHERS_WRITE: u32 = 0o022;
     match (is_root, owner) {
-        (true, 1..) => Some(format!("it belongs to user {owner}, and this is root")),
+        (true, 1..) => Some(format!("it belongs to user {owner}, and durio runs as root")),
         (true, 0) if mode & OTHERS_WRITE != 0 => {
-            Some("others can write to it, and this is root".to_owned())
+            Some("others can write to it, and durio runs as root".to_owned())
         }
         _ => None,
     }
@@ -166,36 +183,28 @@ fn path() -> Option<PathBuf> {
 }
 
 /// Every table is a command and every key one of its options.
-fn check(table: &Table, command: &Command) -> Result<(), String> {
+fn check(source: SpecText<'_>, table: &DeTable<'_>, command: &Command) -> Result<(), CommandError> {
     for (key, value) in table {
-        if let Value::Table(inner) = value {
+        let (at, key, of) = (key.span().start, &**key.get_ref(), command.get_name());
+        if let DeValue::Table(inner) = value.get_ref() {
             let known: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
-            let named = command.find_subcommand(key).ok_or_else(|| {
-                format!(
-                    "[{key}] is not a command ({})",
-                    durio_base::did_you_mean(key, &known, "there are")
-                )
-            })?;
-            check(inner, named)?;
+            let what = format!("[{key}] is not a command");
+            let unknown = || source.unknown(key, at, what, &known, "there are");
+            check(source, inner, command.find_subcommand(key).ok_or_else(unknown)?)?;
             continue;
         }
-        let of = command.get_name();
         let known: Vec<&str> =
             command.get_arguments().filter_map(|argument| argument.get_long()).collect();
-        if !known.contains(&key.as_str()) {
-            let like = durio_base::did_you_mean(key, &known, "there are");
-            return Err(format!("'{key}' is not an option of {of} ({like})"));
+        if !known.contains(&key) {
+            let what = format!("'{key}' is not an option of {of}");
+            return Err(source.unknown(key, at, what, &known, "there are"));
         }
-        if CONSENT.contains(&key.as_str()) {
-            return Err(format!(
-                "'{key}' of {of} gives consent, which only the command line can do"
-            ));
-        }
-        if matches!(value, Value::Datetime(_)) {
-            return Err(format!(
-                "'{key}' of {of} is a date; expected text, a number, true or a list"
-            ));
-        }
+        let why = match value.get_ref() {
+            _ if CONSENT.contains(&key) => "gives consent, which only the command line can do",
+            DeValue::Datetime(_) => "is a date; expected text, a number, true or a list",
+            _ => continue,
+        };
+        return Err(source.error(at, format!("'{key}' of {of} {why}")));
     }
     Ok(())
 }
@@ -291,11 +300,26 @@ mod tests {
 
     #[test]
     fn what_is_no_command_or_no_option_says_so() {
-        let wrong = |text: &str| check(&text.parse().unwrap(), &Arguments::command()).unwrap_err();
-        assert!(wrong("[chek]\nsize = \"1G\"").contains("did you mean 'check'"));
-        assert!(wrong("[check]\nsise = \"1G\"").contains("did you mean 'size'"));
-        assert!(wrong("size = \"1G\"").contains("not an option of durio"));
-        assert!(wrong("[check]\nsize = 2026-01-01").contains("is a date"));
+        let wrong = |text: &str| {
+            let error = parse("x", text).unwrap_err();
+            format!("{error}; {}", error.hints.join("; "))
+        };
+        assert_eq!(
+            wrong("[chek]\nsize = \"1G\""),
+            "x:1:2: [chek] is not a command; did you mean 'check'?"
+        );
+        assert_eq!(
+            wrong("[check]\n sise = \"1G\""),
+            "x:2:2: 'sise' is not an option of check; did you mean 'size'?"
+        );
+        assert!(wrong("size = \"1G\"").starts_with("x:1:1: 'size' is not an option of durio"));
+        assert!(
+            wrong("[check]\nsize = 2026-01-01").starts_with("x:2:1: 'size' of check is a date")
+        );
+        assert!(wrong("[check]\nsize = ").starts_with("x:2:"));
+        let long = format!("#{}", "x".repeat(1 << 20));
+        assert!(wrong(&long).starts_with("x: a configuration of 1048577 bytes is longer than"));
+        assert!(parse("x", &long[1..]).is_err() && parse("x", &long[..1 << 20]).is_ok());
     }
 
     #[test]
@@ -320,7 +344,7 @@ mod tests {
         assert!(found.len() > 20, "{found:?}");
         for (command, option) in found {
             let table = format!("[{command}]\n{option} = true");
-            let why = check(&table.parse().unwrap(), &Arguments::command()).unwrap_err();
+            let why = parse("x", &table).unwrap_err().to_string();
             assert!(why.contains(&format!("'{option}' of")), "{table}: {why}");
             assert!(why.contains("only the command line can do"), "{table}: {why}");
         }

@@ -14,7 +14,7 @@ use durio_block::HeldTargets;
 use durio_command::{CommandError, LocatedPlaces};
 use durio_observe::{UnmountedPlace, unmounted_place};
 use durio_plan::{Cost, LocationFacts, Plan, TargetKind};
-use durio_prove::background::clear_dead_servers;
+use durio_prove::clear_dead_servers;
 use durio_report::clock;
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::io::Errno;
@@ -72,11 +72,11 @@ fn refuse_without_files(directory: &Path) -> Result<(), CommandError> {
         let error = CommandError::cannot(io::Error::from(Errno::ROFS));
         return Err(error
             .context(format!("cannot make files in '{shown}'"))
-            .hint("name a place on a filesystem mounted for writing"));
+            .hint("name a place on a filesystem mounted read-write"));
     }
     // As in /proc and /sys.
     if facts.f_blocks == 0 {
-        let text = format!("'{shown}' is on a filesystem without space for files");
+        let text = format!("'{shown}' is on a filesystem with no free space");
         return Err(
             CommandError::cannot_measure(text).hint("name a directory on the storage to measure")
         );

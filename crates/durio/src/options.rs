@@ -49,7 +49,7 @@ pub(crate) struct Measuring {
     #[arg(long, short, help_heading = "Output")]
     pub(crate) quiet: bool,
 
-    /// Seed of all random choices [default: a new one, saved in the record]
+    /// Seed of all random choices [default: random, saved in the record]
     #[arg(long, value_name = "N", help_heading = "Method")]
     pub(crate) seed: Option<u64>,
 
@@ -171,7 +171,7 @@ pub(crate) struct JobArguments {
     /// Engine: null, sync, uring, aio, mmap or fio [default: sync for depth 1, else uring]
     ///
     /// fio's names psync, io_uring and libaio mean sync, uring and aio. With fio, the installed fio
-    /// runs the job and durio reports its figures; fio:libaio selects the ioengine [default: psync
+    /// runs the job and durio reports its results; fio:libaio selects the ioengine [default: psync
     /// for depth 1, else io_uring].
     #[arg(long, value_name = "ENGINE", value_parser = values::engine, help_heading = "How")]
     pub(crate) engine: Option<EngineChoice>,
@@ -228,7 +228,7 @@ pub(crate) struct JobArguments {
     #[arg(long, value_name = "N", help_heading = "How long")]
     pub(crate) ops: Option<u64>,
 
-    /// Warm-up time, not part of the figures
+    /// Warm-up time, not part of the results
     #[arg(long, value_name = "TIME", default_value = "0s", help_heading = "How long")]
     pub(crate) ramp: Nanos,
 
@@ -353,7 +353,7 @@ pub(crate) struct RunCommand {
 /// How a spec becomes a plan.
 #[derive(Debug, Args)]
 pub(crate) struct Expanding {
-    /// Multiply durations, ramps and pauses by this (at least 100 ms each); marks figures
+    /// Multiply durations, ramps and pauses by this (at least 100 ms each); marks results
     /// provisional
     #[arg(long, value_name = "FACTOR", value_parser = values::scale, default_value = "1",
           requires = "spec", help_heading = "Campaign")]
@@ -447,7 +447,16 @@ pub(crate) struct Choosing {
     #[arg(long, value_name = "STACK", requires = "spec", help_heading = "What")]
     pub(crate) only: Vec<String>,
 
-    /// Multiply durations, ramps and pauses by this (at least 100 ms each); marks figures
+    /// Measure the longest step for about 1 s, on devices of about 320 MiB instead of larger ones if
+    /// every stack fits them; marks results provisional
+    ///
+    /// All times of the spec shrink by one factor, all sizes by another; durio stack plan SPEC --quick
+    /// shows them.
+    #[arg(long, requires = "spec", conflicts_with_all = ["scale_time", "scale_size"],
+          help_heading = "How long, how large")]
+    pub(crate) quick: bool,
+
+    /// Multiply durations, ramps and pauses by this (at least 100 ms each); marks results
     /// provisional
     #[arg(long, value_name = "FACTOR", value_parser = values::scale, default_value = "1",
           requires = "spec", help_heading = "How long, how large")]
@@ -472,7 +481,7 @@ impl Choosing {
             size_per_mille: self.scale_size,
             steps_confirmed: self.confirm_steps.unwrap_or(0),
         };
-        StackChoice { only: self.only.clone(), scale }
+        StackChoice { only: self.only.clone(), scale, quick: self.quick }
     }
 }
 

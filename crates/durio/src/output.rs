@@ -242,7 +242,7 @@ pub(crate) fn conclude(outcome: Result<Exit, CommandError>) -> Exit {
             failure.hints.iter().for_each(|hint| remark(&format!("hint: {hint}")));
             // Any file may be the one too many: asked here, not where each is opened.
             if chain.contains(&io::Error::from(Errno::MFILE).to_string()) {
-                remark("hint: raise the limit of open files, as in 'ulimit -n 1024'");
+                remark("hint: raise the limit on open files, such as 'ulimit -n 1024'");
             }
             Exit::Failed(failure.kind)
         }

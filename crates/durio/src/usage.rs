@@ -93,13 +93,13 @@ fn hint(error: &clap::Error) -> Option<String> {
             let word = text_of(ContextKind::InvalidArg)?;
             let unsigned = word.strip_prefix('-').unwrap_or_default();
             match unsigned.starts_with(|c: char| c.is_ascii_digit()) {
-                true => Some("sizes, times and counts are not negative".to_owned()),
-                false => foreign_option(word),
+                true => Some("sizes, times and counts cannot be negative".to_owned()),
+                false => path_option(word).or_else(|| foreign_option(word)),
             }
         }
         ErrorKind::ValueValidation => {
             let is_count = error.source().is_some_and(|source| source.is::<ParseIntError>());
-            is_count.then(|| "it takes a whole number, such as 4".to_owned())
+            is_count.then(|| "expected a whole number, such as 4".to_owned())
         }
         ErrorKind::ArgumentConflict => {
             let all = Arguments::command();
@@ -146,8 +146,8 @@ const FIO_WORDS: [(&str, &str); 22] = [
     ("--filename", "--target PATH"),
     ("--directory", "--target PATH"),
     ("--direct", "O_DIRECT unless --buffered is given"),
-    ("--fsync", "--sync fsync, and --sync-every N for more than one write each"),
-    ("--fdatasync", "--sync fdatasync, and --sync-every N for more than one write each"),
+    ("--fsync", "--sync fsync, and --sync-every N for several writes per sync"),
+    ("--fdatasync", "--sync fdatasync, and --sync-every N for several writes per sync"),
     ("--ioengine", "--engine ENGINE: libaio is aio, io_uring is uring, psync is sync"),
     ("--blocksize", "--bs SIZE"),
     ("--readwrite", "--rw PATTERN"),
@@ -163,11 +163,15 @@ const FIO_WORDS: [(&str, &str); 22] = [
 
 /// Words for options of durio that other programs use, or other commands of durio; the first that the
 /// command has is meant.
-const OTHER_WORDS: [(&str, &[&str]); 11] = [
+const OTHER_WORDS: [(&str, &[&str]); 15] = [
     ("-v", &["--verbose"]),
     ("-f", &["--format FORMAT"]),
     ("-j", &["--json"]),
     ("-n", &["--name NAME"]),
+    ("--html", &["--output FILE, such as report.html"]),
+    ("--out", &["--output FILE, such as report.html"]),
+    ("--export-markdown", &["--output FILE, such as report.md"]),
+    ("--runs", &["--pairs N"]),
     ("--quick", &["--duration TIME, such as 1s"]),
     ("--clients", &["--committers N"]),
     ("--committers", &["--clients LIST"]),
@@ -226,6 +230,14 @@ fn is_called(word: &OsStr, option: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
 }
 
+/// For a path that the command takes as the value of an option.
+fn path_option(word: &str) -> Option<String> {
+    let all = Arguments::command();
+    let command = asked(&all, std::env::args_os().skip(1));
+    let is_target = !word.starts_with('-') && has(command, "--target") && Path::new(word).exists();
+    is_target.then(|| format!("a path follows --target: --target {}", shell_word(word)))
+}
+
 /// The replacement for an option that the command does not have: one of fio's, or one of another
 /// command of durio.
 fn foreign_option(word: &str) -> Option<String> {
@@ -250,9 +262,17 @@ fn foreign_option(word: &str) -> Option<String> {
         return Some(format!("give the PATH itself, without an option: durio {command} PATH"));
     }
     let others = all.get_subcommands().filter(|listed| has(listed, option));
-    let others: Vec<_> = others.map(|other| format!("durio {}", other.get_name())).collect();
+    let mut others: Vec<_> = others.map(|other| format!("durio {}", other.get_name())).collect();
+    if others.is_empty() {
+        for group in all.get_subcommands() {
+            let inner = group.get_subcommands().filter(|listed| has(listed, option));
+            let named =
+                |one: &clap::Command| format!("durio {} {}", group.get_name(), one.get_name());
+            others.extend(inner.map(named));
+        }
+    }
     let is_elsewhere = !has(command, option) && !others.is_empty();
-    let as_it_is = "durio fio takes fio's own command lines";
+    let as_it_is = "durio fio accepts fio's command lines";
     let others = others.join(", ");
     match (fio, is_elsewhere) {
         (Some(_), true) => {

@@ -62,7 +62,7 @@ pub(crate) fn cuts(text: &str) -> Result<u32, String> {
 /// A share of reads in percent: `70`, `70%`, `70/30`, `99.5`.
 pub(crate) fn read_share(text: &str) -> Result<PerMille, String> {
     let wrong =
-        || format!("'{text}' is not a share of reads; expected 0 to 100, such as 70 or 70/30");
+        || format!("invalid share of reads '{text}'; expected 0 to 100, such as 70 or 70/30");
     let (reads, writes) = match text.split_once('/') {
         Some((reads, writes)) => (reads, Some(writes)),
         None => (text.trim_end_matches('%'), None),
@@ -93,9 +93,9 @@ pub(crate) fn processors(text: &str) -> Result<ProcessorList, String> {
     if text.is_empty() {
         return Ok(ProcessorList::default());
     }
-    durio_observe::numbers_in_list(text).map(ProcessorList).ok_or_else(|| {
-        format!("'{text}' is not a list of processors; expected one such as 0,2,4-7")
-    })
+    durio_observe::numbers_in_list(text)
+        .map(ProcessorList)
+        .ok_or_else(|| format!("invalid list of CPUs '{text}'; expected a list such as 0,2,4-7"))
 }
 
 /// Processors; none for any.
@@ -107,9 +107,9 @@ pub(crate) fn percent(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.trim().trim_end_matches('%').trim_end().parse().ok();
     // Also refuses NaN and infinities, which the parser of floats takes.
     let known = number.filter(|percent| (0.0..=1000.0).contains(percent));
-    known.map(|percent| percent / 100.0).ok_or_else(|| {
-        format!("'{text}' is not a share in percent; expected 0 to 1000, such as 5%")
-    })
+    known
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| format!("invalid percentage '{text}'; expected 0 to 1000, such as 5%"))
 }
 
 /// The time from one probe to the next.

@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let _ = durio_prove::ledger_file::read_ledger(bytes);
+    let _ = durio_prove::read_ledger(bytes);
 });

@@ -20,6 +20,9 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+pub mod conformance;
+pub mod plans;
+
 /// One entry of the tree.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry {

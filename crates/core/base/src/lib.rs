@@ -1,9 +1,11 @@
 //! The quantities that durio measures, with their units ([`Bytes`], [`Nanos`] and [`Rate`]), the
-//! [statistics](stats) of plain numbers, the levels of arrays, and the kinds of operations.
+//! [statistics](stats) of plain numbers, the levels of arrays, the kinds of operations, and the
+//! error of a failed call.
 //!
 //! No bare integer with a unit crosses a crate border; these types do.
 
 mod bytes;
+mod error;
 mod nanos;
 mod number;
 pub mod raid_level;
@@ -11,6 +13,7 @@ pub mod stats;
 mod words;
 
 pub use bytes::Bytes;
+pub use error::{CallError, CallErrorKind};
 pub use nanos::Nanos;
 pub use nanos::Rate;
 pub use number::{ParseErrorKind, ParseQuantityError};

@@ -80,7 +80,7 @@ impl Buffers {
         assert!(count > 0 && length > 0, "{count} slots of {length} bytes");
         let none_left = || {
             let source = io::Error::from_raw_os_error(libc::ENOMEM);
-            BlockError::new("get memory for blocks in flight", source)
+            BlockError::new("allocate memory for blocks in flight", source)
         };
         // Slots of odd lengths too begin at an address that direct I/O takes.
         let stride = length.checked_next_multiple_of(SLOT_ALIGNMENT).ok_or_else(none_left)?;

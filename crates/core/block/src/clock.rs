@@ -12,6 +12,9 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 pub struct Ticks(pub u64);
 
 impl Ticks {
+    /// Later than every reading.
+    pub const NEVER: Self = Self(u64::MAX);
+
     /// The ticks from `earlier` to this reading; zero if `earlier` is later, as it can be by a few
     /// cycles when a thread moves between processors.
     #[inline]
@@ -32,11 +35,17 @@ impl Ticks {
 pub trait Clock {
     fn now(&self) -> Ticks;
 
-    /// Converts a span of this clock to nanoseconds.
-    fn nanos(&self, ticks: u64) -> u64;
+    /// Converts a span of this clock to nanoseconds, which its ticks are unless it says otherwise.
+    #[inline]
+    fn nanos(&self, ticks: u64) -> u64 {
+        ticks
+    }
 
     /// Converts nanoseconds to a span of this clock.
-    fn ticks(&self, nanos: u64) -> u64;
+    #[inline]
+    fn ticks(&self, nanos: u64) -> u64 {
+        nanos
+    }
 
     /// Nanoseconds of a clock that shares neither stamps nor calibration with this one, for checks
     /// of this one. A virtual clock has no other.
@@ -86,16 +95,6 @@ impl Clock for MonotonicClock {
     fn now(&self) -> Ticks {
         Ticks(monotonic_nanos())
     }
-
-    #[inline]
-    fn nanos(&self, ticks: u64) -> u64 {
-        ticks
-    }
-
-    #[inline]
-    fn ticks(&self, nanos: u64) -> u64 {
-        nanos
-    }
 }
 
 /// The null engine's time: it moves only when an operation completes. A tick is a nanosecond.
@@ -113,16 +112,6 @@ impl Clock for VirtualClock {
     #[inline]
     fn now(&self) -> Ticks {
         Ticks(self.0.get())
-    }
-
-    #[inline]
-    fn nanos(&self, ticks: u64) -> u64 {
-        ticks
-    }
-
-    #[inline]
-    fn ticks(&self, nanos: u64) -> u64 {
-        nanos
     }
 
     fn reference_nanos(&self) -> u64 {

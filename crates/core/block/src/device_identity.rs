@@ -157,7 +157,7 @@ pub struct CachingPage {
 /// # Errors
 /// If `path` is not a block device, may not be read, takes no SCSI commands, or lacks the page.
 pub fn caching_page(path: &Path) -> Result<CachingPage, BlockError> {
-    const OPERATION: &str = "ask for the caching mode page of";
+    const OPERATION: &str = "query the caching mode page of";
     let file = open_node(OPERATION, path, true)?;
     let asked = send(&file, &TEN).and_then(|answer| parse_ten(&answer).ok_or(Errno::OPNOTSUPP));
     let asked = asked

@@ -111,7 +111,8 @@ pub trait Engine {
     /// exchange looks, also one that has completions left from an earlier look.
     ///
     /// Waits for the first completion if any operation is in flight; does not wait for a second.
-    /// With nothing in flight and nothing to submit, returns 0.
+    /// With nothing in flight and nothing to submit, returns 0. Engines on a virtual clock take it for
+    /// an [`Engine::exchange_until`] that never ends by its deadline.
     ///
     /// # Errors
     /// If the submission itself fails. A failed operation is a completion with a negative result.
@@ -123,15 +124,14 @@ pub trait Engine {
         &mut self,
         operations: &[Operation],
         completions: &mut [Completion],
-    ) -> Result<usize, BlockError>;
+    ) -> Result<usize, BlockError> {
+        self.exchange_until(operations, completions, Ticks::NEVER)
+    }
 
     /// As [`Engine::exchange`], but waits no longer than until `deadline`, also with nothing in
     /// flight: then 0 completions say that the deadline is there (a blocking engine, which is in
     /// the kernel until its operation is done, may be later). For open loops, whose next operation
     /// starts then.
-    ///
-    /// # Errors
-    /// As [`Engine::exchange`].
     ///
     /// # Panics
     /// As [`Engine::exchange`].
@@ -150,7 +150,7 @@ pub trait Engine {
         Ticks(0)
     }
 
-    /// The longest time without a look for completions since the last call of this, in ticks: while
+    /// The longest time without checking for completions since the last call of this, in ticks: while
     /// something was in flight, without the waits for it. What completes in such a stretch is seen
     /// late by as much. Zero for engines that do one operation at a time.
     fn take_unwatched(&mut self) -> u64 {

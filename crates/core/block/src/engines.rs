@@ -27,6 +27,7 @@ pub use mmap::MmapEngine;
 pub use null::{NullAnswers, NullEngine};
 pub use sync::SyncEngine;
 pub use uring::{Ring, UringEngine};
+pub(crate) use uring::{RingDescriptor, is_transient};
 
 /// What an engine is built over.
 #[derive(Debug)]
@@ -133,9 +134,6 @@ macro_rules! engines {
             }
 
             /// Says whether it can be used here.
-            ///
-            /// # Errors
-            /// The reason why not.
             pub fn probe(self) -> Result<(), BlockError> {
                 match self { $(Self::$kind => <$descriptor>::probe(),)* }
             }
@@ -187,7 +185,7 @@ impl EngineDescriptor for OfFio {
 }
 
 fn reaches_no_file(why: &str) -> BlockError {
-    BlockError::because(ErrorKind::Unsupported, "build an engine", None, why)
+    BlockError::because(ErrorKind::Unsupported, "build an engine", why)
 }
 
 /// The longest time without a look, for engines that keep something in flight.

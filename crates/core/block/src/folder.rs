@@ -39,18 +39,12 @@ pub struct Folder {
 
 impl Folder {
     /// The folder that the user's path leads to, by links too.
-    ///
-    /// # Errors
-    /// If it does not exist or cannot be opened.
     pub fn open(path: &Path) -> io::Result<Self> {
         let place = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         Ok(Self { held: open(place, HOLDING, Mode::empty())?, path: path.to_owned() })
     }
 
     /// The same, made with all its parents where it is not there.
-    ///
-    /// # Errors
-    /// If it cannot be made or opened.
     pub fn open_or_make(path: &Path) -> io::Result<Self> {
         if !path.as_os_str().is_empty() {
             fs::create_dir_all(path)?;
@@ -59,9 +53,6 @@ impl Folder {
     }
 
     /// Makes the folder, which must not be there, with all its parents.
-    ///
-    /// # Errors
-    /// If something is there, or it cannot be made.
     pub fn make(path: &Path) -> io::Result<Self> {
         let name = path.file_name().ok_or(Errno::INVAL)?;
         let parent = Self::open_or_make(path.parent().unwrap_or(Path::new("")))?;
@@ -119,45 +110,30 @@ impl Folder {
         Ok(Self { held, path: self.path.join(name) })
     }
 
-    /// Makes a folder of this name in it.
-    ///
-    /// # Errors
-    /// If something has the name, or it cannot be made.
+    /// Makes a folder in it, where nothing has the name.
     pub fn make_folder(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
         mkdirat(&self.held, single(name.as_ref())?, FOLDER_MODE)?;
         self.folder(name)
     }
 
     /// Makes a file, which must not be there.
-    ///
-    /// # Errors
-    /// If something has the name, or it cannot be made.
     pub fn make_file(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
         self.make_file_with(name, FILE_MODE.bits())
     }
 
     /// The same with these permissions, as far as the umask has them.
-    ///
-    /// # Errors
-    /// If something has the name, or it cannot be made.
     pub fn make_file_with(&self, name: impl AsRef<OsStr>, permissions: u32) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let mode = Mode::from_raw_mode(permissions & 0o777);
         Ok(openat(&self.held, single(name.as_ref())?, flags | OFlags::CLOEXEC, mode)?.into())
     }
 
-    /// Makes a link, which is not followed.
-    ///
-    /// # Errors
-    /// If something has the name, or it cannot be made.
+    /// Makes a link, which is not followed, where nothing has the name.
     pub fn make_link(&self, name: impl AsRef<OsStr>, target: &Path) -> io::Result<()> {
         Ok(symlinkat(target, &self.held, single(name.as_ref())?)?)
     }
 
     /// A file without a name on the filesystem of the folder, gone when it is closed.
-    ///
-    /// # Errors
-    /// If it cannot be made.
     pub fn make_unnamed(&self) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
         match openat(&self.held, ".", flags, Mode::from_raw_mode(0o600)) {
@@ -215,9 +191,6 @@ impl Folder {
     }
 
     /// True if something has this name; a link is not followed.
-    ///
-    /// # Errors
-    /// If that cannot be known.
     pub fn has(&self, name: impl AsRef<OsStr>) -> io::Result<bool> {
         match statat(&self.held, single(name.as_ref())?, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(_) => Ok(true),
@@ -258,17 +231,11 @@ impl Folder {
     }
 
     /// Renames a file in it, replacing any file of the new name.
-    ///
-    /// # Errors
-    /// If it cannot be renamed.
     pub fn rename(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(renameat(&self.held, single(from.as_ref())?, &self.held, single(to.as_ref())?)?)
     }
 
     /// Removes a file or link; a missing file is not an error.
-    ///
-    /// # Errors
-    /// If it cannot be removed.
     pub fn remove_file(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         match unlinkat(&self.held, single(name.as_ref())?, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -277,17 +244,11 @@ impl Folder {
     }
 
     /// Removes a folder in it that is empty.
-    ///
-    /// # Errors
-    /// If it is not, or cannot be removed.
     pub fn remove_folder(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(unlinkat(&self.held, single(name.as_ref())?, AtFlags::REMOVEDIR)?)
     }
 
     /// All names in it, in no order.
-    ///
-    /// # Errors
-    /// If it cannot be read.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let is_entry = |name: &OsString| name != "." && name != "..";
         let entries = Dir::read_from(&self.held)?;
@@ -297,9 +258,6 @@ impl Folder {
     }
 
     /// Whether we, as this user, have made it.
-    ///
-    /// # Errors
-    /// If its facts cannot be read.
     pub fn is_own(&self) -> io::Result<bool> {
         Ok(fstat(&self.held)?.st_uid == geteuid().as_raw())
     }
@@ -316,9 +274,6 @@ impl Folder {
     }
 
     /// Makes the names in it last.
-    ///
-    /// # Errors
-    /// What fsync gives.
     pub fn sync(&self) -> io::Result<()> {
         match fsync(&self.held) {
             // Some network and userland filesystems have no sync of folders.
@@ -329,9 +284,6 @@ impl Folder {
 }
 
 /// Gives a file or folder a path at which nothing is.
-///
-/// # Errors
-/// If something is there, or it cannot be moved.
 pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         // Not every filesystem can (NFS).

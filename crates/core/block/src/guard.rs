@@ -34,6 +34,17 @@ pub enum TargetType {
     NullDevice,
 }
 
+impl TargetType {
+    /// Bytes of a file or block device.
+    #[must_use]
+    pub const fn bytes(self) -> Option<u64> {
+        match self {
+            Self::File(size) | Self::BlockDevice(size) => Some(size.get()),
+            Self::Directory | Self::NullDevice => None,
+        }
+    }
+}
+
 /// What a thing is, by numbers: the same for all its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetIdentity {
@@ -137,8 +148,7 @@ impl HeldTarget {
     }
 
     fn open_as(&self, mode: OpenMode) -> Result<OpenTarget, BlockError> {
-        open_path(&self.path_here(), mode)
-            .map_err(|error| BlockError { path: Some(self.path.clone()), ..error })
+        open_path(&self.path_here(), mode).map_err(|error| error.about(self.path.display()))
     }
 
     /// Shows other durio processes that a file is being read (`flock`, shared), as long as the lock
@@ -196,8 +206,10 @@ impl HeldTarget {
             WriteReason::Member if !others.is_empty() => {
                 return Err(GuardRefusal::Signatures(others));
             }
-            WriteReason::Member => {}
-            _ if usage.signatures.is_empty() || reason.may_lose_signatures() => {}
+            WriteReason::Member
+            | WriteReason::Built
+            | WriteReason::Named { force_signature: true } => {}
+            _ if usage.signatures.is_empty() => {}
             _ => return Err(GuardRefusal::Signatures(usage.signatures.clone())),
         }
         let is_device = matches!(self.kind, TargetType::BlockDevice(_));
@@ -241,12 +253,6 @@ pub enum WriteReason {
 
 /// The signature of a member of a durio array.
 pub const MEMBER_SIGNATURE: &str = "durio raid";
-
-impl WriteReason {
-    const fn may_lose_signatures(self) -> bool {
-        matches!(self, Self::Built | Self::Named { force_signature: true })
-    }
-}
 
 /// Why something must not be written to.
 #[derive(Debug, thiserror::Error)]
@@ -299,18 +305,12 @@ impl WritePermit {
     }
 
     /// One more descriptor of what claims it: the claim ends with the last of them.
-    ///
-    /// # Errors
-    /// If there are too many descriptors.
     pub fn claim(&self) -> Result<Option<OwnedFd>, BlockError> {
         let cloned = self.claim.as_ref().map(OwnedFd::try_clone).transpose();
         cloned.map_err(|error| BlockError::at("claim", self.target.path(), error))
     }
 
     /// Opens it, also for writing.
-    ///
-    /// # Errors
-    /// If it cannot be opened.
     pub fn open(&self, mode: OpenMode) -> Result<OpenTarget, BlockError> {
         self.target.open_as(mode)
     }
@@ -335,9 +335,6 @@ impl TargetAccess {
     }
 
     /// Opens it as far as that is permitted.
-    ///
-    /// # Errors
-    /// If it cannot be opened so.
     pub fn open(&self, mode: OpenMode) -> Result<OpenTarget, BlockError> {
         match self {
             Self::Read(target, _) => target.open_to_read(mode),
@@ -415,7 +412,7 @@ fn is_null(stat: &Stat) -> bool {
 }
 
 fn not_storage(path: &Path, reason: &str) -> BlockError {
-    BlockError::because(ErrorKind::WrongType, "measure", Some(path), reason)
+    BlockError::because(ErrorKind::WrongType, "measure", reason).about(path.display())
 }
 
 #[cfg(test)]

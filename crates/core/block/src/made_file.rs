@@ -56,9 +56,6 @@ const SYNC_BY_NAME: [u32; 4] = [0x9123_683e, 0x2fc1_2fc1, 0xf2f5_2010, 0xca45_1a
 
 /// Makes a file without a name in `directory`; none where the filesystem has no such files, or does not
 /// sync them as others.
-///
-/// # Errors
-/// If no file can be made there.
 pub fn create_unnamed(directory: &Path) -> Result<Option<NewFile>, BlockError> {
     let parent = open_directory(directory)?;
     let magic = fstatfs(&parent).ok().and_then(|facts| u32::try_from(facts.f_type).ok());
@@ -75,9 +72,6 @@ pub fn create_unnamed(directory: &Path) -> Result<Option<NewFile>, BlockError> {
 }
 
 /// Makes a file in `directory` under the name of this mark, which must not exist, and marks it.
-///
-/// # Errors
-/// If no file can be made there.
 pub fn create_named(directory: &Path, mark: FileMark) -> Result<NewFile, BlockError> {
     let parent = open_directory(directory)?;
     let path = directory.join(mark.file_name());
@@ -90,9 +84,6 @@ pub fn create_named(directory: &Path, mark: FileMark) -> Result<NewFile, BlockEr
 
 impl NewFile {
     /// Opens it once more, with another mode: the only way to a file without a name.
-    ///
-    /// # Errors
-    /// If it cannot be opened so.
     pub fn open(&self, mode: OpenMode) -> Result<OpenTarget, BlockError> {
         reopen(&self.file, mode)
     }
@@ -148,9 +139,6 @@ pub struct FileMark {
 
 impl FileMark {
     /// A new one, of a file that is not there yet.
-    ///
-    /// # Errors
-    /// If the kernel gives no random word.
     pub fn new() -> Result<Self, BlockError> {
         let word = fs::read_to_string(RANDOM_WORD)
             .map_err(|error| BlockError::at("read", Path::new(RANDOM_WORD), error))?;
@@ -236,9 +224,6 @@ pub struct LeftFile<'a> {
 
 impl NewFile {
     /// Removes the file, if it has a name.
-    ///
-    /// # Errors
-    /// If it cannot be removed.
     pub fn remove(self) -> Result<Removal, BlockError> {
         let Some(path) = &self.path else { return Ok(Removal::Absent) };
         let fail = |errno: Errno| BlockError::at(OPERATION, path, errno);
@@ -292,7 +277,7 @@ fn absent(left: &LeftFile<'_>, directory: BorrowedFd<'_>) -> Result<Removal, Blo
         return Ok(Removal::Absent);
     }
     let reason = "its filesystem is not mounted";
-    Err(BlockError::because(ErrorKind::NotFound, OPERATION, Some(left.path), reason))
+    Err(BlockError::because(ErrorKind::NotFound, OPERATION, reason).about(left.path.display()))
 }
 
 /// The file or node of this name, of any type, without an effect on it.

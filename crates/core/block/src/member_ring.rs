@@ -26,11 +26,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
+use io_uring::{IoUring, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
 
 use crate::buffers::SlotMemory;
-use crate::engines::Ring;
+use crate::engines::{Ring, RingDescriptor, is_transient};
 use crate::{BlockError, Buffers, UblkQueue, UblkRequest, WriteFlags};
 
 /// Names the read of the waker in completions.
@@ -92,9 +93,6 @@ pub struct RingWaker(Arc<OwnedFd>);
 
 impl RingWaker {
     /// A waker for one ring.
-    ///
-    /// # Errors
-    /// If the kernel has no descriptor left.
     pub fn new() -> Result<Self, BlockError> {
         let made = eventfd(0, EventfdFlags::CLOEXEC);
         let made = made.map_err(|errno| BlockError::new("make an eventfd", errno))?;
@@ -146,11 +144,8 @@ impl std::fmt::Debug for MemberRing {
 impl MemberRing {
     /// A ring for `members` members, none of which is there yet. `depth` operations are handed to
     /// the kernel in one call; more may be on their way.
-    ///
-    /// # Errors
-    /// If the kernel has no io_uring or forbids it.
     pub fn new(members: u32, depth: u32, waker: RingWaker) -> Result<Self, BlockError> {
-        let ring = Ring::new(depth)?.into_ring();
+        let ring = Ring::new(depth)?.ring;
         // A place for each file, and one for what claims it.
         let none = vec![-1; members as usize * 2];
         let registered = ring.submitter().register_files(&none);
@@ -179,14 +174,11 @@ impl MemberRing {
     /// Takes the file of a member, and a descriptor that claims it for this process. Without a file
     /// the member is gone: operations on their way to it continue, and end at some time.
     ///
-    /// # Errors
-    /// If the kernel does not register the file.
-    ///
     /// # Panics
     /// If the member does not exist.
     #[expect(
         clippy::needless_pass_by_value,
-        reason = "closed here: the ring has references of its own"
+        reason = "closed here: the ring holds its own references"
     )]
     pub fn set_member(
         &mut self,
@@ -207,9 +199,6 @@ impl MemberRing {
     /// Makes buffers of one slot each, to be lent to this ring: the kernel keeps their pages for
     /// it. Where that is not permitted (RLIMIT_MEMLOCK of plain users before Linux 5.12), they are
     /// ordinary buffers.
-    ///
-    /// # Errors
-    /// If the memory is not there.
     pub fn buffers(
         &mut self,
         count: usize,
@@ -268,9 +257,6 @@ impl MemberRing {
     /// Serves a queue of a ublk device: requests come with [`MemberRing::exchange`]. `buffer` gives one of a
     /// chunk, for each tag. If there are several queues, this thread runs where its requests come from.
     ///
-    /// # Errors
-    /// If the kernel takes nothing more.
-    ///
     /// # Panics
     /// If a buffer is too small.
     pub fn serve(
@@ -302,9 +288,6 @@ impl MemberRing {
     /// Answers a request, with bytes or a negated errno. The buffer holds the data of a read; it
     /// has the size of a chunk, and the next request of this tag gets it.
     ///
-    /// # Errors
-    /// If the kernel takes nothing more.
-    ///
     /// # Panics
     /// If the request does not exist, or the buffer is too small or not lent.
     pub fn answer(&mut self, tag: u16, result: i32, buffer: LentBuffer) -> Result<(), BlockError> {
@@ -333,9 +316,6 @@ impl MemberRing {
 
     /// Adds an operation, which the next [`MemberRing::exchange`] hands to the kernel, or this call if
     /// there are many.
-    ///
-    /// # Errors
-    /// If the kernel takes nothing more.
     ///
     /// # Panics
     /// If the member does not exist, or a transfer has no buffer or more bytes than its buffer.
@@ -415,25 +395,18 @@ impl MemberRing {
 
     /// Hands over the pushed operations, and waits for `wanted` completions.
     fn enter(&mut self, wanted: u32) -> Result<(), BlockError> {
+        let descriptor = RingDescriptor::plain(self.ring.as_raw_fd());
         loop {
-            let queued = self.ring.submission().len();
-            let to_submit = u32::try_from(queued).unwrap_or(u32::MAX);
-            let flags = EnterFlags::GETEVENTS.bits();
-            // Justification: the crate's safe calls ask for events only if they wait for one.
-            // SAFETY: the call takes no argument by reference, and the entries that it submits were
-            // pushed under the conditions of `push_entry`.
-            let entered = unsafe {
-                self.ring.submitter().enter::<libc::sigset_t>(to_submit, wanted, flags, None)
-            };
-            match entered {
+            let queued = u32::try_from(self.ring.submission().len()).unwrap_or(u32::MAX);
+            // SAFETY: the entries were pushed under the conditions of `push_entry`.
+            match unsafe { descriptor.enter(queued, wanted) } {
                 Ok(taken) if taken == queued => return Ok(()),
-                Ok(_) => {}
-                Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
+                Ok(_) | Err(Errno::INTR) => {}
                 // Completions must be taken first, or memory is short: the caller comes again.
-                Err(error) if is_passing(&error) && !self.ring.completion().is_empty() => {
+                Err(error) if is_transient(error) && !self.ring.completion().is_empty() => {
                     return Ok(());
                 }
-                Err(error) if is_passing(&error) => std::thread::yield_now(),
+                Err(error) if is_transient(error) => std::thread::yield_now(),
                 Err(error) => return Err(BlockError::new("enter io_uring", error)),
             }
         }
@@ -495,8 +468,9 @@ impl MemberRing {
         Ok(())
     }
 
-    /// Ends without waiting for members that do not answer: memory that they may still use is lost.
-    pub fn abandon(mut self) {
+    /// Gives up operations of members that do not answer: memory that they may still use is lost, and
+    /// the ring's end does not wait for them.
+    pub fn abandon(&mut self) {
         self.lent.iter_mut().flatten().for_each(|lent| lent.buffer.leak());
         self.wake_count.leak();
         (self.in_flight, self.is_watching) = (0, false);
@@ -535,10 +509,6 @@ fn release(buffer: u32, lent: &mut [Option<LentBuffers>], free: &mut Vec<u32>) {
         *place = None;
         free.push(buffer);
     }
-}
-
-fn is_passing(error: &std::io::Error) -> bool {
-    [Some(libc::EAGAIN), Some(libc::EBUSY)].contains(&error.raw_os_error())
 }
 
 fn entry_of(operation: &MemberOperation, pointer: *mut u8, is_registered: bool) -> squeue::Entry {

@@ -82,9 +82,6 @@ const DATA_SYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC.cast_unsigned()
 /// so fio does it (filesetup.c), and so databases open their files. Looking at the time is a part of
 /// what a cached read of a file costs them: 70 to 140 ns of 1.5 us (perf; a loop in C with and
 /// without the flag).
-///
-/// # Errors
-/// If it cannot be opened either way.
 pub(crate) fn open_path(path: &Path, mode: OpenMode) -> Result<OpenTarget, BlockError> {
     let is_file = rustix::fs::stat(path)
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
@@ -207,9 +204,6 @@ fn call(file: BorrowedFd<'_>, offset: u64, length: u64, flags: u32) -> Result<()
 
 /// Hands the dirty pages of the whole file to its device and does not wait for them (SYNC_FILE_RANGE_WRITE), as
 /// databases do ahead of a sync.
-///
-/// # Errors
-/// If the kernel refuses.
 pub fn start_write_back(file: impl AsFd) -> Result<(), BlockError> {
     call(file.as_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE)
         .map_err(|errno| BlockError::new("begin to write back", errno))
@@ -225,9 +219,6 @@ pub fn probe_range_sync(file: impl AsFd) -> Result<(), BlockError> {
 
 /// Asks the kernel to drop the clean pages of `length` bytes from `offset` on. Dirty pages of a
 /// device are first written, which is waited for; those of a file stay.
-///
-/// # Errors
-/// If the kernel refuses.
 pub fn drop_cached(file: BorrowedFd<'_>, offset: u64, length: u64) -> Result<(), BlockError> {
     let fail = |errno| BlockError::new("drop the page cache of a pass", errno);
     let kind = FileType::from_raw_mode(fstat(file).map_err(fail)?.st_mode);

@@ -71,9 +71,6 @@ pub struct ProcessGroup {
 impl ProcessGroup {
     /// Starts the command in a separate process group, so that a terminal's Ctrl-C does not reach
     /// it. It ends with the thread that calls this.
-    ///
-    /// # Errors
-    /// If it cannot be started.
     pub fn start(command: &mut Command) -> io::Result<Self> {
         end_with_this_thread(command);
         Ok(Self { leader: command.process_group(0).spawn()?, is_killed: false })
@@ -84,9 +81,6 @@ impl ProcessGroup {
     }
 
     /// True if the program has ended; its children may not have.
-    ///
-    /// # Errors
-    /// What waitid gives.
     pub fn has_ended(&self) -> io::Result<bool> {
         // It is not reaped: its number must stay its own until the group is killed.
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
@@ -94,9 +88,6 @@ impl ProcessGroup {
     }
 
     /// Kills the rest of the group, and returns how the program ended.
-    ///
-    /// # Errors
-    /// What waiting for it gives.
     pub fn end(&mut self) -> io::Result<ExitStatus> {
         if !self.is_killed {
             let _ = kill_process_group(self.pid(), Signal::KILL);

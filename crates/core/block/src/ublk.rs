@@ -36,7 +36,7 @@ use crate::{BlockError, Buffers, LentBuffer};
 pub use control::{UblkControl, UblkDevice, UblkState};
 
 /// What the kernel must have for ublk, in words.
-pub const UBLK_NEEDS: &str = "the kernel module ublk_drv, of Linux 6.0 or later";
+pub const UBLK_NEEDS: &str = "the kernel module ublk_drv (Linux 6.0 or later)";
 
 /// The shape of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use durio_block::BlockError;
+use durio_base::{CallError, CallErrorKind};
 
 /// Who has to act on an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,8 +125,8 @@ pub fn error_chain(error: &dyn Error) -> String {
     text
 }
 
-impl From<BlockError> for CommandError {
-    fn from(error: BlockError) -> Self {
+impl<K: CallErrorKind> From<CallError<K>> for CommandError {
+    fn from(error: CallError<K>) -> Self {
         let (message, hint) = (error.to_string(), error.hint());
         // The system's own error: its number is looked for there.
         let error = Self::of(CommandErrorKind::CannotMeasure, error.source).context(message);
@@ -170,9 +170,12 @@ mod tests {
     fn what_was_being_done_comes_before_the_causes_and_nothing_is_told_twice() {
         let error = CommandError::of(CommandErrorKind::Fault, std::io::Error::other("disk full"));
         assert_eq!(error_chain(&error), "disk full");
-        let error = error.hint("make room").context("cannot save").context("stack 'a'");
+        let error = error.hint("free some space").context("cannot save").context("stack 'a'");
         assert_eq!(error_chain(&error), "stack 'a': cannot save: disk full");
-        assert_eq!((error.kind, error.hints), (CommandErrorKind::Fault, vec!["make room".into()]));
+        assert_eq!(
+            (error.kind, error.hints),
+            (CommandErrorKind::Fault, vec!["free some space".into()])
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use durio_block::{
     BlockError, ErrorKind, GuardRefusal, HeldTarget, HeldTargets, MEMBER_SIGNATURE, TargetAccess,
     TargetIdentity, TargetType, Usage, WriteReason,
 };
-use durio_observe::{DeviceUse, Signature, holds_device_nodes, use_of};
+use durio_observe::{DeviceUse, Signature, free_space, holds_device_nodes, use_of};
 use durio_plan::{Location, LocationFacts, RawPath};
 
 /// The places that were named, and what of them exists, held until the run ends.
@@ -313,8 +313,7 @@ fn free(directory: &Path) -> Result<Bytes, CommandError> {
         CommandError::cannot(errno)
             .context(format!("cannot ask for the free space of '{}'", directory.display()))
     })?;
-    // f_bavail leaves out the blocks reserved for root, f_bfree does not (statvfs(3)).
-    Ok(Bytes::new(facts.f_bavail.saturating_mul(facts.f_frsize)))
+    Ok(free_space(&facts))
 }
 
 fn usage_of(target: &HeldTarget) -> Result<DeviceUse, CommandError> {
@@ -354,13 +353,13 @@ fn refused(path: &Path, refusal: GuardRefusal, is_member: bool) -> CommandError 
         GuardRefusal::NoMember => failure(format!("'{shown}' is not a member of a durio RAID")),
         GuardRefusal::Signatures(names) if is_member => {
             let names = names.join(", ");
-            failure(format!("'{shown}' is a member, and something was written over it: {names}"))
-                .hint("leave it out, and add it as a new device when the array runs")
+            failure(format!("'{shown}' is a member, but was partly overwritten: {names}"))
+                .hint("leave it out, and add it as a new device once the array runs")
         }
         GuardRefusal::Signatures(names) => failure(format!("'{shown}' holds {}", names.join(", ")))
-            .hint("if that may be lost, give --force-signature too"),
+            .hint("to overwrite it, pass --force-signature as well"),
         GuardRefusal::Locked => {
-            failure(format!("another durio or another program has locked '{shown}'"))
+            failure(format!("'{shown}' is locked by another durio or another program"))
                 .hint("wait until it has ended")
         }
         GuardRefusal::InUse(users) => in_use(path, &users.join("; ")),

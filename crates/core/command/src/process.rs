@@ -15,10 +15,18 @@ use crate::CommandError;
 
 static COMMAND_LINE: OnceLock<Vec<OsString>> = OnceLock::new();
 
-/// The command line; bytes that are not UTF-8 are replaced.
+/// The command line for records, with the bare name of the program; bytes that are not UTF-8 are
+/// replaced.
 pub fn command_line() -> Vec<String> {
     let words = COMMAND_LINE.get().cloned();
-    let words = words.unwrap_or_else(|| std::env::args_os().collect());
+    recorded(words.unwrap_or_else(|| std::env::args_os().collect()))
+}
+
+fn recorded(mut words: Vec<OsString>) -> Vec<String> {
+    if let Some(program) = words.first_mut() {
+        // Records are shared: the path of the program on this machine is left out.
+        *program = Path::new(&*program).file_name().unwrap_or_default().to_owned();
+    }
     words.into_iter().map(|word| RawPath::from(word).to_string()).collect()
 }
 
@@ -131,6 +139,17 @@ mod tests {
         let due = timer.now();
         assert!(due.is_none() || timer.now().is_none(), "a line is due twice");
         due
+    }
+
+    #[test]
+    fn a_record_has_the_name_of_the_program_and_the_arguments_as_they_were() {
+        let words = |line: &str| recorded(line.split_whitespace().map(OsString::from).collect());
+        for program in ["durio", "/usr/bin/durio", "./target/debug/durio", "../durio"] {
+            let expected = ["durio", "check", "/data", "--out", "../runs/x"];
+            assert_eq!(words(&format!("{program} check /data --out ../runs/x")), expected);
+        }
+        assert_eq!(words("/opt/durio-0.1/bin/durio-dev"), ["durio-dev"]);
+        assert!(words("").is_empty());
     }
 
     #[test]

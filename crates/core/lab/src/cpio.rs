@@ -13,10 +13,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use durio_command::CommandError;
 use rustix::fs::{MemfdFlags, memfd_create, sendfile};
 use rustix::io::Errno;
 
-use crate::LabError;
+use crate::error::{cannot, cannot_read};
 
 const MAGIC: &[u8] = b"070701";
 const HEADER_BYTES: usize = 110;
@@ -180,7 +181,7 @@ impl<R: Read> CpioReader<R> {
         self.source.read_exact(&mut name)?;
         self.skip(padding(HEADER_BYTES + size))?;
         if name.pop() != Some(0) || name.contains(&0) {
-            return Err(malformed("a name that does not end where it should"));
+            return Err(malformed("a name that is not terminated"));
         }
         Ok(PathBuf::from(OsString::from_vec(name)))
     }
@@ -274,11 +275,11 @@ impl Tree {
 
     /// Copies a file or a folder of this machine with its contents; links stay links, and only
     /// files, folders and links are copied.
-    pub(crate) fn host_tree(&mut self, path: &Path, source: &Path) -> Result<(), LabError> {
+    pub(crate) fn host_tree(&mut self, path: &Path, source: &Path) -> Result<(), CommandError> {
         // No recursion: the user's folders determine the depth.
         let mut pending = vec![(path.to_owned(), source.to_owned())];
         while let Some((path, source)) = pending.pop() {
-            let fail = |error| LabError::reading(&source, error);
+            let fail = |error| cannot_read(&source, error);
             let kind = fs::symlink_metadata(&source).map_err(fail)?.file_type();
             if kind.is_symlink() {
                 self.symlink(&path, fs::read_link(&source).map_err(fail)?);
@@ -313,15 +314,15 @@ impl Tree {
     }
 
     /// The archive, in memory that is freed when the file is closed.
-    pub(crate) fn archive(&self) -> Result<File, LabError> {
-        let fail = |error: io::Error| LabError::io("make the guest's files", error);
+    pub(crate) fn archive(&self) -> Result<File, CommandError> {
+        let fail = |error: io::Error| cannot("make the guest's files", error);
         let buffered = self.write_to(BufWriter::with_capacity(1 << 20, memory_file()?))?;
         buffered.into_inner().map_err(|error| fail(error.into_error()))
     }
 
     /// The archive, placed after another one of this length, in separate memory.
-    pub(crate) fn archive_behind(&self, first: &File, length: u64) -> Result<File, LabError> {
-        let fail = |error: Errno| LabError::io("make the guest's files", error.into());
+    pub(crate) fn archive_behind(&self, first: &File, length: u64) -> Result<File, CommandError> {
+        let fail = |error: Errno| cannot("make the guest's files", error.into());
         let memory = memory_file()?;
         let mut done = 0;
         // By offset: the position of `first` is shared with other boots.
@@ -335,26 +336,26 @@ impl Tree {
     }
 
     /// Writes the archive, and returns the sink.
-    pub(crate) fn write_to<W: io::Write>(&self, sink: W) -> Result<W, LabError> {
+    pub(crate) fn write_to<W: io::Write>(&self, sink: W) -> Result<W, CommandError> {
         let mut writer = CpioWriter::new(sink);
         for (path, node) in &self.nodes {
             append(&mut writer, path, node)?;
         }
-        writer.finish().map_err(|error| LabError::io("make the guest's files", error))
+        writer.finish().map_err(|error| cannot("make the guest's files", error))
     }
 }
 
 /// QEMU opens it by our descriptor: without a name, nothing can be left behind.
-fn memory_file() -> Result<File, LabError> {
+fn memory_file() -> Result<File, CommandError> {
     let memory = memfd_create("durio-lab", MemfdFlags::CLOEXEC);
-    Ok(memory.map_err(|error| LabError::io("make the guest's files", error.into()))?.into())
+    Ok(memory.map_err(|error| cannot("make the guest's files", error.into()))?.into())
 }
 
 fn append(
     writer: &mut CpioWriter<impl io::Write>,
     path: &Path,
     node: &Node,
-) -> Result<(), LabError> {
+) -> Result<(), CommandError> {
     let name = path.strip_prefix("/").unwrap_or(path);
     let (kind, permissions, mut bytes): (_, _, &[u8]) = match node {
         Node::Directory => (CpioKind::Directory, 0o755, &[]),
@@ -365,15 +366,15 @@ fn append(
     };
     let header = CpioHeader { path: name.to_owned(), kind, permissions, size: bytes.len() as u64 };
     let written = writer.append(&header, &mut bytes);
-    written.map_err(|error| LabError::io("make the guest's files", error))
+    written.map_err(|error| cannot("make the guest's files", error))
 }
 
 fn append_host(
     writer: &mut CpioWriter<impl io::Write>,
     name: &Path,
     path: &Path,
-) -> Result<(), LabError> {
-    let fail = |error| LabError::reading(path, error);
+) -> Result<(), CommandError> {
+    let fail = |error| cannot_read(path, error);
     let mut file = File::open(path).map_err(fail)?;
     let metadata = file.metadata().map_err(fail)?;
     let header = CpioHeader {

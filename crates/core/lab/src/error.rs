@@ -1,136 +1,74 @@
-//! Why a lab could not be made ready, before anything was booted or around it.
-//!
-//! Each error has a message for the user with a remedy. How a guest ended is an outcome
-//! ([`crate::LabExit`]), not an error.
+//! Errors of a lab: why a guest cannot be made ready, or its files cannot be brought out, each with the
+//! known remedy. How a guest ended is an outcome ([`crate::LabExit`]), not an error.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use durio_base::Bytes;
 use durio_command::{CommandError, CommandErrorKind};
 
-/// Why a guest cannot be started.
-#[derive(Debug, thiserror::Error)]
-pub enum LabError {
-    /// `qemu-system-x86_64` is not on the search path.
-    #[error("qemu-system-x86_64 is not installed")]
-    NoQemu,
-    /// QEMU exists but cannot be started, or does not print its version.
-    #[error("'{}' cannot be used: {why}", program.display())]
-    BadQemu { program: PathBuf, why: String },
-    /// KVM was requested, and does not work.
-    #[error("KVM does not work here: {why}")]
-    NoKvm { why: String },
-    /// No kernel was named, and none was found.
-    #[error("no kernel with its modules was found in {}", listed(searched))]
-    NoKernel { searched: Vec<PathBuf> },
-    /// The file is not a kernel that QEMU can boot here.
-    #[error("'{}' is not an x86-64 kernel image: {why}", path.display())]
-    NotAKernel { path: PathBuf, why: String },
-    /// The folder with this kernel's modules is missing.
-    #[error("no modules of kernel {release} in '{}'", folder.display())]
-    NoModules {
-        release: String,
-        /// The folder that was searched for modules.
-        folder: PathBuf,
-    },
-    /// The kernel has these neither built in nor as modules.
-    #[error("kernel {release} has no driver {}, neither built in nor as a module", names.join(", "))]
-    MissingModules { release: String, names: Vec<String> },
-    /// A module's file is damaged, or belongs to another kernel.
-    #[error("module '{}': {why}", path.display())]
-    BadModule { path: PathBuf, why: String },
-    /// A program for the guest is not on this machine.
-    #[error("'{name}' is not installed on this machine, so the guest cannot have it")]
-    MissingTool {
-        /// The program's name or path.
-        name: String,
-    },
-    /// A program cannot be taken along.
-    #[error("'{}' cannot be taken into the guest: {why}", path.display())]
-    BadTool { path: PathBuf, why: String },
-    /// The loaded files leave no room to run.
-    #[error("{given} of memory is too little: the guest needs at least {needed}")]
-    MemoryTooSmall {
-        given: Bytes,
-        /// The need of the initial memory filesystem and a kernel.
-        needed: Bytes,
-    },
-    /// The request contradicts itself.
-    #[error("{0}")]
-    WrongRequest(String),
-    /// The system refused something.
-    #[error("cannot {doing}")]
-    Io {
-        /// The operation that failed.
-        doing: String,
-        source: io::Error,
-    },
+pub(crate) fn failed(text: impl Into<String>) -> CommandError {
+    CommandError::new(CommandErrorKind::LabFailed, text)
 }
 
-impl From<LabError> for CommandError {
-    fn from(error: LabError) -> Self {
-        let advice = error.advice();
-        let kind = match error {
-            // The machine's lack, not the guest's failure.
-            LabError::NoKvm { .. } => CommandErrorKind::CannotMeasure,
-            _ => CommandErrorKind::LabFailed,
-        };
-        advice.into_iter().fold(Self::of(kind, error), Self::hint)
-    }
+/// The system refused to do this.
+pub(crate) fn cannot(doing: impl Into<String>, source: io::Error) -> CommandError {
+    let text = format!("cannot {}", doing.into());
+    CommandError::of(CommandErrorKind::LabFailed, source).context(text)
 }
 
-impl LabError {
-    pub(crate) fn io(doing: impl Into<String>, source: io::Error) -> Self {
-        Self::Io { doing: doing.into(), source }
-    }
-
-    pub(crate) fn reading(path: &Path, source: io::Error) -> Self {
-        Self::io(format!("read '{}'", path.display()), source)
-    }
-
-    /// The remedy, if one is known.
-    #[must_use]
-    pub fn advice(&self) -> Option<String> {
-        Some(match self {
-            Self::NoQemu => "on Debian: apt-get install qemu-system-x86".to_owned(),
-            Self::NoKvm { .. } => "--accelerator auto emulates the guest instead".to_owned(),
-            Self::NoKernel { .. } => {
-                "name one with --kernel and --modules, or unpack a kernel package below \
-                 ~/.cache/durio/kernels: apt-get download linux-image-VERSION-amd64 (since Linux \
-                 6.19 linux-binary-VERSION-amd64 and linux-modules-VERSION-amd64), then for each \
-                 dpkg-deb -x PACKAGE ~/.cache/durio/kernels/VERSION; in durio's checkout cargo xtask \
-                 lab kernel does both"
-                    .to_owned()
-            }
-            Self::NoModules { release, .. } => {
-                format!(
-                    "name the folder lib/modules/{release} of this kernel's package by --modules"
-                )
-            }
-            Self::MissingModules { names, .. } if names.iter().any(|name| name == "zfs") => {
-                "cargo xtask lab zfs, in durio's checkout, builds zfs for a kernel in \
-                 ~/.cache/durio/kernels; Debian's kernels have none"
-                    .to_owned()
-            }
-            Self::MissingModules { .. } => {
-                "durio lab kernels shows what each kernel has; Debian's linux-image-amd64 has all \
-                 but zfs, the cloud kernels lack many"
-                    .to_owned()
-            }
-            Self::MissingTool { .. } => {
-                "install it here, or leave it out; --root shared uses this machine's programs"
-                    .to_owned()
-            }
-            Self::MemoryTooSmall { needed, .. } => format!("give --memory {needed} or more"),
-            _ => return None,
-        })
-    }
+/// A file for the guest cannot be read.
+#[must_use]
+pub fn cannot_read(path: &Path, source: io::Error) -> CommandError {
+    cannot(format!("read '{}'", path.display()), source)
 }
 
-fn listed(paths: &[PathBuf]) -> String {
-    let names: Vec<_> = paths.iter().map(|path| format!("'{}'", path.display())).collect();
-    names.join(", ")
+pub(crate) fn no_qemu() -> CommandError {
+    failed("qemu-system-x86_64 is not installed").hint("on Debian: apt-get install qemu-system-x86")
+}
+
+/// KVM was requested, and does not work: the machine's lack, not the guest's failure.
+pub(crate) fn no_kvm(why: &str) -> CommandError {
+    CommandError::cannot_measure(format!("KVM does not work here: {why}"))
+        .hint("--accelerator auto emulates the guest instead")
+}
+
+/// The kernel has these neither built in nor as modules.
+pub(crate) fn missing_modules(release: &str, names: &[String]) -> CommandError {
+    let listed = names.join(", ");
+    let text = format!("kernel {release} has no driver {listed}, neither built in nor as a module");
+    failed(text).hint(match names.iter().any(|name| name == "zfs") {
+        true => {
+            "cargo xtask lab zfs, in durio's checkout, builds zfs for a kernel in \
+             ~/.cache/durio/kernels; Debian's kernels have none"
+        }
+        false => {
+            "durio lab kernels shows what each kernel has; Debian's linux-image-amd64 has all but \
+             zfs, the cloud kernels lack many"
+        }
+    })
+}
+
+/// A module's file is damaged, or belongs to another kernel.
+pub(crate) fn bad_module(path: &Path, why: &str) -> CommandError {
+    failed(format!("module '{}': {why}", path.display()))
+}
+
+/// A program for the guest is not on this machine.
+pub(crate) fn missing_tool(name: &str) -> CommandError {
+    failed(format!("'{name}' is not installed on this machine, so the guest cannot have it"))
+        .hint("install it here, or leave it out; --root shared uses this machine's programs")
+}
+
+/// A program cannot be taken along.
+pub(crate) fn bad_tool(path: &Path, why: &str) -> CommandError {
+    failed(format!("'{}' cannot be taken into the guest: {why}", path.display()))
+}
+
+/// The loaded files and a kernel leave no room to run.
+pub(crate) fn memory_too_small(given: Bytes, needed: Bytes) -> CommandError {
+    failed(format!("{given} of memory is too little: the guest needs at least {needed}"))
+        .hint(format!("give --memory {needed} or more"))
 }
 
 #[cfg(test)]
@@ -139,26 +77,23 @@ mod tests {
 
     #[test]
     fn only_a_machine_without_kvm_cannot_measure_and_each_error_has_its_advice() {
-        let missing = |name: &str| {
-            let names = vec!["dm-mod".to_owned(), name.to_owned()];
-            LabError::MissingModules { release: "6.1".into(), names }
-        };
+        let missing = |name: &str| missing_modules("6.1", &["dm-mod".to_owned(), name.to_owned()]);
         let (given, needed) = (Bytes::from_mib(64), Bytes::from_mib(300));
         let rows = [
-            (LabError::NoQemu, Some("apt-get install qemu-system-x86")),
-            (LabError::NoKvm { why: "x".into() }, Some("--accelerator auto")),
+            (no_qemu(), Some("apt-get install qemu-system-x86")),
+            (no_kvm("x"), Some("--accelerator auto")),
             (missing("zfs"), Some("cargo xtask lab zfs")),
             (missing("zfsx"), Some("durio lab kernels")),
-            (LabError::MissingTool { name: "fio".into() }, Some("--root shared")),
-            (LabError::MemoryTooSmall { given, needed }, Some("--memory 300 MiB or more")),
-            (LabError::WrongRequest("w".into()), None),
-            (LabError::BadQemu { program: "/q".into(), why: "x".into() }, None),
+            (missing_tool("fio"), Some("--root shared")),
+            (memory_too_small(given, needed), Some("--memory 300 MiB or more")),
+            (failed("w"), None),
+            (bad_tool(Path::new("/q"), "x"), None),
         ];
-        for (error, advice) in rows {
-            let is_kvm = matches!(error, LabError::NoKvm { .. });
-            let told = CommandError::from(error);
-            let kind =
-                if is_kvm { CommandErrorKind::CannotMeasure } else { CommandErrorKind::LabFailed };
+        for (number, (told, advice)) in rows.into_iter().enumerate() {
+            let kind = match number {
+                1 => CommandErrorKind::CannotMeasure,
+                _ => CommandErrorKind::LabFailed,
+            };
             assert_eq!(told.kind, kind, "{told}");
             assert_eq!(told.hints.len(), usize::from(advice.is_some()), "{told}");
             assert!(told.hints.concat().contains(advice.unwrap_or_default()), "{:?}", told.hints);

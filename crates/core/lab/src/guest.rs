@@ -11,7 +11,7 @@ use std::fs::{self, File, Permissions};
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, thread};
@@ -24,7 +24,7 @@ use rustix::system::finit_module;
 use crate::LabRequest;
 use crate::request::LINKS;
 use crate::wire::{GuestFrame, INIT_PATH, LAYER, ORDERS, OUT_FOLDER, Orders, ROOT_TAG};
-use port::{Port, bring_out, link, link_witness, restart, shown};
+use port::{Port, bring_out, device_in, link, link_witness, restart, shown};
 
 /// Runs the first process of a guest, and never returns there. In any other process it only returns
 /// an error.
@@ -34,9 +34,7 @@ use port::{Port, bring_out, link, link_witness, restart, shown};
 pub fn guest_main() -> io::Result<()> {
     // Any other process that called this would mount over its machine's files and restart it.
     if std::process::id() != 1 || !Path::new(ORDERS).is_dir() {
-        return Err(io::Error::other(
-            "only the first process of a guest of durio's lab may do this",
-        ));
+        return Err(io::Error::other("only the first process of a durio lab guest may do this"));
     }
     let failure = match begin() {
         Ok((port, orders)) => serve(&port, &orders).err().inspect(|error| {
@@ -135,24 +133,31 @@ fn mount_basics() -> io::Result<()> {
 
 /// Mounts the root that the command sees.
 fn mount_root(orders: &Orders) -> io::Result<()> {
-    let given_below = |place: &str| match orders.shares_root {
-        true => format!("{LAYER}{place}"),
-        false => place.to_owned(),
-    };
-    // A mount over a place with given files would hide them.
-    let has_files = |place: &&str| {
-        fs::read_dir(given_below(place)).is_ok_and(|mut entries| entries.next().is_some())
-    };
-    let (given, empty): (Vec<_>, Vec<_>) = PLACES_OF_MEMORY.into_iter().partition(has_files);
+    let (given, empty) = places_with_files(if orders.shares_root { LAYER } else { "" });
     if orders.shares_root {
         share_root(&given)?;
     }
-    for place in given {
-        fs::set_permissions(place, Permissions::from_mode(0o1777))?;
-    }
+    open_to_all("", &given)?;
     for place in empty {
         fs::create_dir_all(place)?;
         attach("tmpfs", "tmpfs", place, Some(c"mode=1777"))?;
+    }
+    Ok(())
+}
+
+/// The places of memory that have given files below this folder, and the others. A mount over given files
+/// would hide them.
+fn places_with_files(below: &str) -> (Vec<&'static str>, Vec<&'static str>) {
+    let has_files = |place: &&str| {
+        fs::read_dir(format!("{below}{place}")).is_ok_and(|mut entries| entries.next().is_some())
+    };
+    PLACES_OF_MEMORY.into_iter().partition(has_files)
+}
+
+/// Gives these places below a folder the mode that they have as mounts.
+fn open_to_all(below: &str, places: &[&str]) -> io::Result<()> {
+    for place in places {
+        fs::set_permissions(format!("{below}{place}"), Permissions::from_mode(0o1777))?;
     }
     Ok(())
 }
@@ -228,18 +233,11 @@ fn cannot_mount(place: &str, error: rustix::io::Errno) -> io::Error {
 /// Waits for each disk, and makes a link to it: the kernel's order of two disks varies.
 fn link_disks(serials: &[String]) -> io::Result<()> {
     for serial in serials {
-        let device = shown(&format!("disk '{serial}'"), || device_of_disk(serial))?;
+        let is_it = |folder: &Path| device_serial(folder).as_ref() == Some(serial);
+        let device = shown(&format!("disk '{serial}'"), || device_in("/sys/block", is_it))?;
         link(&device, &Path::new(LINKS).join(serial))?;
     }
     Ok(())
-}
-
-fn device_of_disk(serial: &str) -> Option<PathBuf> {
-    let disks = fs::read_dir("/sys/block").ok()?;
-    let is_it = |folder: &PathBuf| device_serial(folder).as_deref() == Some(serial);
-    let folder = disks.filter_map(|entry| Some(entry.ok()?.path())).find(is_it)?;
-    let device = Path::new("/dev").join(folder.file_name()?);
-    device.exists().then_some(device)
 }
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -327,5 +325,45 @@ fn reap_until(command: Pid) -> io::Result<WaitStatus> {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_of_memory_with_given_files_are_kept_and_anyone_may_write_to_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let below = folder.path().to_str().unwrap();
+        for place in ["/tmp/own", "/var/tmp", "/run", "/srv"] {
+            fs::create_dir_all(format!("{below}{place}")).unwrap();
+        }
+        let mode = |place: &str, mode: u32| {
+            fs::set_permissions(format!("{below}{place}"), Permissions::from_mode(mode)).unwrap();
+        };
+        for file in ["/tmp/own/x", "/var/tmp/y", "/srv/z"] {
+            fs::write(format!("{below}{file}"), "x").unwrap();
+            mode(file, 0o640);
+        }
+        let folders = ["/tmp", "/tmp/own", "/var", "/var/tmp", "/run", "/srv"];
+        for place in folders {
+            mode(place, 0o755);
+        }
+        let (given, empty) = places_with_files(below);
+        assert_eq!(
+            (given.as_slice(), empty.as_slice()),
+            (&["/tmp", "/var/tmp"][..], &["/run", "/mnt"][..])
+        );
+        open_to_all(below, &given).unwrap();
+        let found = |place: &str| {
+            let facts = fs::metadata(format!("{below}{place}")).unwrap();
+            facts.permissions().mode() & 0o7777
+        };
+        assert_eq!(folders.map(found), [0o1777, 0o755, 0o755, 0o1777, 0o755, 0o755]);
+        assert_eq!(["/tmp/own/x", "/var/tmp/y", "/srv/z"].map(found), [0o640; 3]);
+        // A place that is not there has no mode.
+        let missing = open_to_all(below, &["/mnt"]).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
     }
 }

@@ -13,15 +13,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use durio_base::Bytes;
+use durio_command::CommandError;
 use durio_observe::LabFacts;
 use durio_plan::proof::GuestFrontEnd;
 
 use crate::cpio::Tree;
+use crate::error::{cannot, cannot_read, memory_too_small, missing_tool};
 use crate::modules::{Module, ModuleTree, closure, index_files};
 use crate::programs::{KernelTools, Programs};
 use crate::request::modules_of;
 use crate::wire::{INIT_PATH, LAYER, ORDERS, Orders};
-use crate::{LabError, LabRequest, LabRoot};
+use crate::{LabRequest, LabRoot};
 
 /// What a distribution's kernel needs to run, in addition to the files it is booted with.
 const KERNEL_BYTES: u64 = 192 << 20;
@@ -78,7 +80,7 @@ pub(crate) struct GuestFiles {
 }
 
 impl GuestFiles {
-    pub(crate) fn of(request: &LabRequest) -> Result<Self, LabError> {
+    pub(crate) fn of(request: &LabRequest) -> Result<Self, CommandError> {
         let (tree, modules) = tree(request)?;
         let files = Self { archive: tree.archive()?, modules, made_for: request.clone() };
         check_memory(request, files.length()?)?;
@@ -90,7 +92,7 @@ impl GuestFiles {
         &self,
         request: &LabRequest,
         facts: &LabFacts,
-    ) -> Result<File, LabError> {
+    ) -> Result<File, CommandError> {
         let length = self.length()?;
         check_memory(request, length)?;
         let mut tree = Tree::default();
@@ -113,13 +115,13 @@ impl GuestFiles {
             && front_ends(other).is_subset(&front_ends(one))
     }
 
-    fn length(&self) -> Result<u64, LabError> {
+    fn length(&self) -> Result<u64, CommandError> {
         let metadata = self.archive.metadata();
-        Ok(metadata.map_err(|error| LabError::io("make the guest's files", error))?.len())
+        Ok(metadata.map_err(|error| cannot("make the guest's files", error))?.len())
     }
 }
 
-fn tree(request: &LabRequest) -> Result<(Tree, Vec<PathBuf>), LabError> {
+fn tree(request: &LabRequest) -> Result<(Tree, Vec<PathBuf>), CommandError> {
     let mut tree = Tree::default();
     base(&mut tree);
     let mut programs = Programs::with(KernelTools::of(&request.kernel));
@@ -146,11 +148,11 @@ fn tree(request: &LabRequest) -> Result<(Tree, Vec<PathBuf>), LabError> {
 }
 
 /// The kernel holds the archive and its unpacked contents at the same time.
-fn check_memory(request: &LabRequest, length: u64) -> Result<(), LabError> {
+fn check_memory(request: &LabRequest, length: u64) -> Result<(), CommandError> {
     let needed = (2 * length + KERNEL_BYTES).next_multiple_of(1 << 20);
     if request.memory.get() < needed {
         let (given, needed) = (request.memory, Bytes::new(needed));
-        return Err(LabError::MemoryTooSmall { given, needed });
+        return Err(memory_too_small(given, needed));
     }
     Ok(())
 }
@@ -176,7 +178,7 @@ fn base(tree: &mut Tree) {
     tree.symlink("/usr/local/bin/durio", INIT_PATH);
 }
 
-fn add_tools(programs: &mut Programs, request: &LabRequest) -> Result<(), LabError> {
+fn add_tools(programs: &mut Programs, request: &LabRequest) -> Result<(), CommandError> {
     for name in words(USEFUL_PROGRAMS) {
         if programs.find(Path::new(name)).is_some() {
             programs.add(name)?;
@@ -193,19 +195,17 @@ fn add_tools(programs: &mut Programs, request: &LabRequest) -> Result<(), LabErr
     }
     // Without files, the command must be a program of this machine.
     match programs.find(command) {
-        None if request.files.is_empty() => {
-            Err(LabError::MissingTool { name: command.display().to_string() })
-        }
+        None if request.files.is_empty() => Err(missing_tool(&command.display().to_string())),
         None => Ok(()),
         Some(_) => programs.add(&command.to_string_lossy()),
     }
 }
 
 /// Over a shared root, only tools that belong to the kernel: the rest is there.
-fn put_kernel_tools(tree: &mut Tree, request: &LabRequest) -> Result<(), LabError> {
+fn put_kernel_tools(tree: &mut Tree, request: &LabRequest) -> Result<(), CommandError> {
     let mut programs = Programs::with(KernelTools::of(&request.kernel));
     if let Some(tool) = request.tools.iter().find(|name| programs.find(Path::new(name)).is_none()) {
-        return Err(LabError::MissingTool { name: tool.clone() });
+        return Err(missing_tool(tool));
     }
     let tools = request.tools.iter().map(String::as_str);
     for name in words(USEFUL_PROGRAMS).chain(tools) {
@@ -242,7 +242,7 @@ fn put_programs(tree: &mut Tree, programs: Programs, durio: &Path) {
 }
 
 /// Adds the modules, and returns those that the guest itself loads, in order.
-fn put_modules(tree: &mut Tree, request: &LabRequest) -> Result<Vec<PathBuf>, LabError> {
+fn put_modules(tree: &mut Tree, request: &LabRequest) -> Result<Vec<PathBuf>, CommandError> {
     let (kernel, release) = (&request.kernel, request.kernel.release.as_str());
     let modules = ModuleTree::open(&kernel.modules)?;
     let mut needed: Vec<String> = PORT_MODULES.map(str::to_owned).to_vec();
@@ -300,7 +300,7 @@ fn put_orders(
     request: &LabRequest,
     facts: &LabFacts,
     modules: &[PathBuf],
-) -> Result<(), LabError> {
+) -> Result<(), CommandError> {
     let shares_root = request.root == LabRoot::Shared;
     let directory = match request.root {
         LabRoot::Hermetic => PathBuf::from("/tmp"),
@@ -317,7 +317,7 @@ fn put_orders(
         brings_out: request.out.is_some(),
         shares_root,
     };
-    let text = orders.to_text().map_err(|error| LabError::io("write the guest's orders", error))?;
+    let text = orders.to_text().map_err(|error| cannot("write the guest's orders", error))?;
     tree.bytes(format!("{ORDERS}/{}", Orders::FILE), text);
     for (path, content) in &request.texts {
         tree.bytes(placed(request, path), content.clone());
@@ -326,14 +326,14 @@ fn put_orders(
 }
 
 /// A program named by a path of this machine is at the same absolute path in the guest.
-fn guest_command(request: &LabRequest) -> Result<Vec<OsString>, LabError> {
+fn guest_command(request: &LabRequest) -> Result<Vec<OsString>, CommandError> {
     let mut command = request.command.clone();
     if let Some(first) = command.first_mut()
         && first.as_bytes().contains(&b'/')
     {
         let path = Path::new(first);
         // A hermetic guest runs it in another folder.
-        let absolute = std::path::absolute(path).map_err(|error| LabError::reading(path, error))?;
+        let absolute = std::path::absolute(path).map_err(|error| cannot_read(path, error))?;
         *first = absolute.into_os_string();
     }
     Ok(command)
@@ -355,9 +355,7 @@ mod tests {
         assert!(of(192, 0).is_ok() && of(191, 0).is_err());
         // Whole mebibytes, rounded up.
         assert!(of(212, 10 << 20).is_ok() && of(212, (10 << 20) + 1).is_err());
-        let Err(LabError::MemoryTooSmall { needed, .. }) = of(212, (10 << 20) + 1) else {
-            panic!("it is too small")
-        };
-        assert_eq!(needed, Bytes::from_mib(213));
+        let error = of(212, (10 << 20) + 1).unwrap_err();
+        assert_eq!(error.hints, ["give --memory 213 MiB or more"]);
     }
 }

@@ -12,6 +12,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use durio_block::open_input;
+use durio_command::CommandError;
 use flate2::read::MultiGzDecoder;
 use object::LittleEndian;
 use object::elf::{FileHeader64, NoteType, PT_NOTE};
@@ -19,7 +20,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use rustix::fs::{MemfdFlags, memfd_create};
 use xz4rust::XzReader;
 
-use crate::LabError;
+use crate::error::{cannot_read, failed};
 
 /// Enough for the header and the text of the version.
 const HEAD_BYTES: u64 = 64 * 1024;
@@ -42,14 +43,12 @@ const PAYLOAD_LENGTH: usize = 0x24c;
 const LENGTH_BYTES: usize = 4;
 const XEN_PHYS32_ENTRY: NoteType = NoteType(18);
 
-/// The release of the kernel in this image, such as `6.12.95+deb12-amd64`.
-///
-/// # Errors
-/// [`LabError::NotAKernel`] if it is not a whole 64-bit bzImage; [`LabError::Io`] if it cannot be
-/// read.
-pub fn release_of_image(path: &Path) -> Result<String, LabError> {
-    let fail = |source| LabError::reading(path, source);
-    let not_ours = |why: &str| LabError::NotAKernel { path: path.to_owned(), why: why.to_owned() };
+/// The release of the kernel in this image, such as `6.12.95+deb12-amd64`; an error if it is not a
+/// whole 64-bit bzImage.
+pub(crate) fn release_of_image(path: &Path) -> Result<String, CommandError> {
+    let fail = |source| cannot_read(path, source);
+    let not_ours =
+        |why: &str| failed(format!("'{}' is not an x86-64 kernel image: {why}", path.display()));
     let file = open_input(path).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => not_ours("it is not a regular file"),
         _ => fail(error),

@@ -15,7 +15,7 @@ use std::{env, fs};
 
 use durio_command::CommandError;
 
-use crate::LabError;
+use crate::error::failed;
 use crate::kernel_image::release_of_image;
 use crate::modules::ModuleTree;
 
@@ -43,16 +43,20 @@ impl Kernel {
     /// `modules` may be the folder `lib/modules/RELEASE`, or a folder that leads there.
     ///
     /// # Errors
-    /// [`LabError::NotAKernel`], [`LabError::NoModules`], [`LabError::Io`].
-    pub fn from_paths(image: &Path, modules: Option<&Path>) -> Result<Self, LabError> {
+    /// If the image is not a kernel, or has no modules.
+    pub fn from_paths(image: &Path, modules: Option<&Path>) -> Result<Self, CommandError> {
         let release = release_of_image(image)?;
         let found = match modules {
             Some(folder) => modules_in(folder, &release).or_else(|| modules_itself(folder)),
             None => modules_beside(image, &release),
         };
-        let modules = found.ok_or_else(|| LabError::NoModules {
-            release: release.clone(),
-            folder: modules.or_else(|| image.parent()).unwrap_or(Path::new("/")).to_owned(),
+        let modules = found.ok_or_else(|| {
+            let folder = modules.or_else(|| image.parent()).unwrap_or(Path::new("/"));
+            failed(format!("no modules of kernel {release} in '{}'", folder.display())).hint(
+                format!(
+                    "name the folder lib/modules/{release} of this kernel's package by --modules"
+                ),
+            )
         })?;
         Ok(Self { release, image: image.to_owned(), modules })
     }
@@ -60,8 +64,8 @@ impl Kernel {
     /// Where each of [`STACK_DRIVERS`] is.
     ///
     /// # Errors
-    /// [`LabError::Io`] if the modules cannot be listed.
-    pub fn drivers(&self) -> Result<Vec<(&'static str, DriverState)>, LabError> {
+    /// If the modules cannot be listed.
+    pub fn drivers(&self) -> Result<Vec<(&'static str, DriverState)>, CommandError> {
         let tree = ModuleTree::open(&self.modules)?;
         Ok(STACK_DRIVERS.into_iter().map(|name| (name, tree.state(name))).collect())
     }
@@ -82,10 +86,18 @@ pub fn usable() -> Vec<Kernel> {
     kernels
 }
 
-/// The folders that [`usable`] searches.
+/// The error where none is [`usable`].
 #[must_use]
-pub fn places() -> Vec<PathBuf> {
-    [PathBuf::from("/boot")].into_iter().chain(folders_of_trees()).collect()
+pub fn none_found() -> CommandError {
+    let places = [PathBuf::from("/boot")].into_iter().chain(folders_of_trees());
+    let places: Vec<_> = places.map(|path| format!("'{}'", path.display())).collect();
+    failed(format!("no kernel with its modules was found in {}", places.join(", "))).hint(
+        "name one with --kernel and --modules, or unpack a kernel package below \
+         ~/.cache/durio/kernels: apt-get download linux-image-VERSION-amd64 (since Linux \
+         6.19 linux-binary-VERSION-amd64 and linux-modules-VERSION-amd64), then for each \
+         dpkg-deb -x PACKAGE ~/.cache/durio/kernels/VERSION; in durio's checkout cargo xtask \
+         lab kernel does both",
+    )
 }
 
 /// The user's folder for kernels: `$XDG_CACHE_HOME/durio/kernels`, or below `~/.cache`.
@@ -182,16 +194,14 @@ fn numbers(release: &str) -> Vec<u64> {
 /// If no such kernel exists.
 pub fn kernel_named(wanted: Option<&Path>, modules: Option<&Path>) -> Result<Kernel, CommandError> {
     let Some(wanted) = wanted else {
-        let newest = usable().into_iter().next();
-        return Ok(newest.ok_or_else(|| LabError::NoKernel { searched: places() })?);
+        return usable().into_iter().next().ok_or_else(none_found);
     };
     // Releases are those in the list of kernels; paths are for the user's images.
     let of_release = usable().into_iter().find(|kernel| Path::new(&kernel.release) == wanted);
     match of_release {
         Some(kernel) => Ok(kernel),
-        None => Kernel::from_paths(wanted, modules).map_err(|error| {
-            CommandError::from(error).hint("durio lab kernels lists the releases that can be named")
-        }),
+        None => Kernel::from_paths(wanted, modules)
+            .map_err(|error| error.hint("durio lab kernels lists the releases that can be named")),
     }
 }
 
@@ -246,7 +256,8 @@ mod tests {
         assert_eq!(kernels_in(tree.path()), []);
         let other = tempfile::tempdir().unwrap();
         let error = Kernel::from_paths(&tree.path().join("vmlinuz"), Some(other.path()));
-        assert!(matches!(error, Err(LabError::NoModules { .. })), "{error:?}");
+        let error = error.unwrap_err();
+        assert!(error.to_string().starts_with("no modules of kernel 6.1.0-9 in '"), "{error}");
     }
 
     #[test]

@@ -45,9 +45,8 @@ mod wire;
 
 pub use durio_observe::{LabFacts, LabTiming};
 pub use durio_plan::proof::GuestFrontEnd;
-pub use error::LabError;
+pub use error::cannot_read;
 pub use guest::guest_main;
-pub use kernel_image::release_of_image;
 pub use kernels::Kernel;
 pub use machine::Cutter;
 pub use programs::find_program;

@@ -18,12 +18,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use durio_block::ProcessGroup;
+use durio_command::CommandError;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
+use crate::error::cannot;
 use crate::unpack::Spool;
 use crate::wire::{GuestFrame, INTERRUPT};
-use crate::{LabError, LabExit, Streams};
+use crate::{LabExit, Streams};
 
 /// The machine of every guest.
 // -no-reboot: after a panic the kernel restarts at once (panic=-1), and QEMU ends instead.
@@ -38,6 +40,9 @@ pub(crate) const MONITOR_WORDS: [&str; 4] =
 
 /// How often the caller's stop condition is polled.
 const LOOK: Duration = Duration::from_millis(20);
+/// How long a guest may take until its command starts. An emulated one takes some seconds on a
+/// quiet host, and up to 60 (measured) with twelve busy loops on two processors.
+const BOOT_LIMIT: Duration = Duration::from_secs(300);
 /// How long a command may take to end when asked to, and its files to be brought out.
 const FAREWELL: Duration = Duration::from_secs(60);
 /// How long to wait for QEMU's last output after its end.
@@ -66,22 +71,14 @@ enum MachineMessage {
     Stopped(String),
 }
 
-/// How long a guest may take.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct GuestLimits {
-    /// Until its command starts.
-    pub(crate) boot: Duration,
-    /// From its start to its end.
-    pub(crate) life: Duration,
-}
-
 /// A running QEMU, which is killed when this is dropped.
 pub(crate) struct QemuMachine {
     group: ProcessGroup,
     cutter: Cutter,
     port: UnixStream,
     started: Instant,
-    limits: GuestLimits,
+    /// How long the guest may take from its start to its end.
+    life: Duration,
     news: Option<Receiver<MachineMessage>>,
     console: Arc<Mutex<Vec<u8>>>,
     readers: Vec<JoinHandle<()>>,
@@ -90,10 +87,10 @@ pub(crate) struct QemuMachine {
 impl QemuMachine {
     pub(crate) fn start(
         mut command: Command,
-        limits: GuestLimits,
+        life: Duration,
         cutter: &Cutter,
-    ) -> Result<Self, LabError> {
-        let fail = |error| LabError::io("start QEMU", error);
+    ) -> Result<Self, CommandError> {
+        let fail = |error| cannot("start QEMU", error);
         let (port, qemus_port) = UnixStream::pair().map_err(fail)?;
         // Socket pairs, not paths: no other process can connect, and no name can be left behind.
         let (monitor, qemus_monitor) = UnixStream::pair().map_err(fail)?;
@@ -111,7 +108,7 @@ impl QemuMachine {
             cutter: cutter.clone(),
             port,
             started: Instant::now(),
-            limits,
+            life,
             news: None,
             console: Arc::default(),
             readers: Vec::new(),
@@ -120,12 +117,12 @@ impl QemuMachine {
         Ok(machine)
     }
 
-    fn attend(&mut self, monitor: UnixStream) -> Result<(), LabError> {
+    fn attend(&mut self, monitor: UnixStream) -> Result<(), CommandError> {
         // Bounded: a guest that writes faster than our output is read must wait, instead of filling
         // memory.
         let (sender, receiver) = sync_channel(NEWS_MAX);
         self.news = Some(receiver);
-        let port = self.port.try_clone().map_err(|error| LabError::io("read the port", error))?;
+        let port = self.port.try_clone().map_err(|error| cannot("read the port", error))?;
         let of_port = sender.clone();
         self.spawn(move || read_frames(port, &of_port))?;
         self.spawn(move || {
@@ -140,9 +137,9 @@ impl QemuMachine {
         Ok(())
     }
 
-    fn spawn(&mut self, reader: impl FnOnce() + Send + 'static) -> Result<(), LabError> {
+    fn spawn(&mut self, reader: impl FnOnce() + Send + 'static) -> Result<(), CommandError> {
         let thread = thread::Builder::new().name("durio-lab".to_owned()).spawn(reader);
-        self.readers.push(thread.map_err(|error| LabError::io("start a thread", error))?);
+        self.readers.push(thread.map_err(|error| cannot("start a thread", error))?);
         Ok(())
     }
 
@@ -152,7 +149,7 @@ impl QemuMachine {
         archive: Option<Spool>,
         streams: &mut Streams<'_>,
         stop: &dyn Fn() -> bool,
-    ) -> Result<End, LabError> {
+    ) -> Result<End, CommandError> {
         let mut end =
             End { exit: LabExit::Stopped, first_command_after: None, archive, is_whole: false };
         let mut asked = None;
@@ -206,11 +203,11 @@ impl QemuMachine {
 
     fn overdue(&self, end: &End) -> Option<LabExit> {
         let age = self.started.elapsed();
-        if age >= self.limits.life {
+        if age >= self.life {
             return Some(LabExit::TimeLimit);
         }
-        (end.first_command_after.is_none() && age >= self.limits.boot).then(|| {
-            let limit = self.limits.boot.as_secs();
+        (end.first_command_after.is_none() && age >= BOOT_LIMIT).then(|| {
+            let limit = BOOT_LIMIT.as_secs();
             LabExit::GuestFailed(format!("its command did not start within {limit} s"))
         })
     }
@@ -220,7 +217,7 @@ impl QemuMachine {
         frame: GuestFrame,
         streams: &mut Streams<'_>,
         end: &mut End,
-    ) -> Result<Option<LabExit>, LabError> {
+    ) -> Result<Option<LabExit>, CommandError> {
         match frame {
             GuestFrame::Ready => end.first_command_after = Some(self.started.elapsed()),
             GuestFrame::Stdout(bytes) => pass(streams.stdout, &bytes, "stdout")?,
@@ -266,11 +263,11 @@ impl Drop for QemuMachine {
     }
 }
 
-fn pass(sink: &mut dyn Write, bytes: &[u8], name: &str) -> Result<(), LabError> {
+fn pass(sink: &mut dyn Write, bytes: &[u8], name: &str) -> Result<(), CommandError> {
     match sink.write_all(bytes).and_then(|()| sink.flush()) {
         // The reader has closed its end; the command continues.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.map_err(|error| LabError::io(format!("write to {name}"), error)),
+        other => other.map_err(|error| cannot(format!("write to {name}"), error)),
     }
 }
 

@@ -13,10 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use durio_command::CommandError;
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection};
 
-use crate::LabError;
+use crate::error::{bad_module, cannot_read, missing_modules};
 use crate::kernel_image::read_module;
 
 pub(crate) use index_file::index_files;
@@ -47,7 +48,7 @@ pub(crate) struct ModuleTree {
 
 impl ModuleTree {
     /// Lists the folder `lib/modules/RELEASE`.
-    pub(crate) fn open(root: &Path) -> Result<Self, LabError> {
+    pub(crate) fn open(root: &Path) -> Result<Self, CommandError> {
         let mut files = BTreeMap::new();
         collect(root, DEPTH_MAX, &mut files)?;
         let built_in_list = fs::read(root.join("modules.builtin")).unwrap_or_default();
@@ -86,8 +87,8 @@ fn collect(
     folder: &Path,
     depth: usize,
     files: &mut BTreeMap<String, PathBuf>,
-) -> Result<(), LabError> {
-    let fail = |source| LabError::reading(folder, source);
+) -> Result<(), CommandError> {
+    let fail = |source| cannot_read(folder, source);
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).map_err(fail)? {
         let entry = entry.map_err(fail)?;
@@ -138,19 +139,18 @@ pub(crate) struct Module {
 /// it needs.
 ///
 /// # Errors
-/// [`LabError::MissingModules`] with all of `required` that the kernel lacks;
-/// [`LabError::BadModule`] for a damaged file, one of another kernel, or one that needs a missing
-/// module.
+/// If the kernel lacks some of `required`; for a damaged file, one of another kernel, or one that
+/// needs a missing module.
 pub(crate) fn closure<'n>(
     tree: &ModuleTree,
     release: &str,
     required: &'n [String],
     wanted: impl Iterator<Item = &'n str>,
-) -> Result<Vec<Module>, LabError> {
+) -> Result<Vec<Module>, CommandError> {
     let absent = |name: &&String| tree.state(name) == DriverState::Absent;
     let names: Vec<_> = required.iter().filter(absent).cloned().collect();
     if !names.is_empty() {
-        return Err(LabError::MissingModules { release: release.to_owned(), names });
+        return Err(missing_modules(release, &names));
     }
     let mut walk = ClosureWalk { tree, release, seen: BTreeSet::new(), ordered: Vec::new() };
     for name in required.iter().map(String::as_str).chain(wanted) {
@@ -174,7 +174,7 @@ struct OpenModule {
 
 impl ClosureWalk<'_> {
     /// Visits depth first, with an explicit stack: a file's contents determine the depth.
-    fn visit(&mut self, name: &str) -> Result<(), LabError> {
+    fn visit(&mut self, name: &str) -> Result<(), CommandError> {
         let mut stack: Vec<OpenModule> = self.open(name)?.into_iter().collect();
         while let Some(top) = stack.last_mut() {
             match top.needs.pop() {
@@ -186,15 +186,15 @@ impl ClosureWalk<'_> {
     }
 
     /// The module of this name, unless it was visited before.
-    fn open(&mut self, name: &str) -> Result<Option<OpenModule>, LabError> {
+    fn open(&mut self, name: &str) -> Result<Option<OpenModule>, CommandError> {
         let name = normalised(name);
         let Some(file) = self.tree.file(&name) else { return Ok(None) };
         if self.tree.state(&name) == DriverState::BuiltIn || !self.seen.insert(name.clone()) {
             return Ok(None);
         }
-        let bad = |why: String| LabError::BadModule { path: file.to_owned(), why };
-        let content = read_module(file).map_err(|error| bad(error.to_string()))?;
-        let info = module_info(&content).map_err(|why| bad(why.to_owned()))?;
+        let bad = |why: &str| bad_module(file, why);
+        let content = read_module(file).map_err(|error| bad(&error.to_string()))?;
+        let info = module_info(&content).map_err(bad)?;
         self.check(file, &info)?;
         // Dependencies are taken from the end: the soft ones, which a module uses if they exist,
         // come first.
@@ -203,18 +203,15 @@ impl ClosureWalk<'_> {
         Ok(Some(OpenModule { module: Module { name, path, content, info }, needs }))
     }
 
-    fn check(&self, file: &Path, info: &ModuleInfo) -> Result<(), LabError> {
-        let bad = |why: String| LabError::BadModule { path: file.to_owned(), why };
+    fn check(&self, file: &Path, info: &ModuleInfo) -> Result<(), CommandError> {
         // The kernel would refuse it in the guest, where the reason is hard to see.
         if info.release != self.release {
-            return Err(bad(format!(
-                "it belongs to kernel {}, not {}",
-                info.release, self.release
-            )));
+            let why = format!("it belongs to kernel {}, not {}", info.release, self.release);
+            return Err(bad_module(file, &why));
         }
         let absent = |name: &&String| self.tree.state(name) == DriverState::Absent;
         match info.depends.iter().find(absent) {
-            Some(name) => Err(bad(format!("it needs {name}, which is missing"))),
+            Some(name) => Err(bad_module(file, &format!("it needs {name}, which is missing"))),
             None => Ok(()),
         }
     }

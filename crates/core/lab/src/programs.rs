@@ -22,11 +22,12 @@ use std::process::Command;
 
 use durio_base::Bytes;
 use durio_block::{ANSWER_LIMIT, ask, open_input, read_bounded};
+use durio_command::CommandError;
 use object::LittleEndian;
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64, PT_INTERP};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 
-use crate::LabError;
+use crate::error::{bad_tool, cannot_read, missing_tool};
 use crate::kernels::{Kernel, tree_of_image};
 
 /// Limit of interpreters that are scripts themselves.
@@ -83,20 +84,19 @@ impl Programs {
     }
 
     /// Adds a program by its name or path, with its dependencies.
-    pub(crate) fn add(&mut self, name: &str) -> Result<(), LabError> {
-        let missing = || LabError::MissingTool { name: name.to_owned() };
-        let path = self.find(Path::new(name)).ok_or_else(missing)?;
-        let path = std::path::absolute(&path).map_err(|error| LabError::reading(&path, error))?;
+    pub(crate) fn add(&mut self, name: &str) -> Result<(), CommandError> {
+        let path = self.find(Path::new(name)).ok_or_else(|| missing_tool(name))?;
+        let path = std::path::absolute(&path).map_err(|error| cannot_read(&path, error))?;
         self.add_file(&path)
     }
 
     /// Adds a program's file with its dependencies, at its path on this machine.
-    pub(crate) fn add_file(&mut self, path: &Path) -> Result<(), LabError> {
+    pub(crate) fn add_file(&mut self, path: &Path) -> Result<(), CommandError> {
         let mut next = path.to_owned();
         // The kernel follows only this many too (fs/exec.c).
         for _ in 0..=INTERPRETERS_MAX {
             self.add_path(&next)?;
-            let real = next.canonicalize().map_err(|error| LabError::reading(&next, error))?;
+            let real = next.canonicalize().map_err(|error| cannot_read(&next, error))?;
             if !self.known.insert(real) {
                 return Ok(());
             }
@@ -108,11 +108,10 @@ impl Programs {
                 ProgramNeeds::Interpreter(interpreter) => next = interpreter,
             }
         }
-        let why = "its chain of interpreters does not end".to_owned();
-        Err(LabError::BadTool { path: path.to_owned(), why })
+        Err(bad_tool(path, "its chain of interpreters is too long"))
     }
 
-    fn add_libraries(&mut self, program: &Path, loader: &Path) -> Result<(), LabError> {
+    fn add_libraries(&mut self, program: &Path, loader: &Path) -> Result<(), CommandError> {
         if self.knows_libraries_of(program)? {
             return self.add_path(loader);
         }
@@ -126,16 +125,16 @@ impl Programs {
     }
 
     /// Starting a loader for each of a hundred programs takes seconds on a busy machine.
-    fn knows_libraries_of(&self, program: &Path) -> Result<bool, LabError> {
+    fn knows_libraries_of(&self, program: &Path) -> Result<bool, CommandError> {
         let read = open_input(program).and_then(|file| read_bounded(file, PROGRAM_BYTES_MAX));
-        let bytes = read.map_err(|error| LabError::reading(program, error))?;
+        let bytes = read.map_err(|error| cannot_read(program, error))?;
         let named = libraries_named_in(&bytes);
         Ok(named.is_some_and(|names| names.iter().all(|name| self.libraries.contains(name))))
     }
 
     /// Adds a file by its path: the links on the way, and the file where it really is.
-    fn add_path(&mut self, path: &Path) -> Result<(), LabError> {
-        let fail = |error| LabError::reading(path, error);
+    fn add_path(&mut self, path: &Path) -> Result<(), CommandError> {
+        let fail = |error| cannot_read(path, error);
         let mut path = path.to_owned();
         loop {
             let folder = path.parent().unwrap_or(Path::new("/")).canonicalize().map_err(fail)?;
@@ -215,12 +214,11 @@ enum ProgramNeeds {
     Interpreter(PathBuf),
 }
 
-fn needs_of(path: &Path) -> Result<ProgramNeeds, LabError> {
+fn needs_of(path: &Path) -> Result<ProgramNeeds, CommandError> {
     let mut head = Vec::new();
     let read = open_input(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
-    read.map_err(|error| LabError::reading(path, error))?;
-    needs_of_head(&head)
-        .map_err(|why| LabError::BadTool { path: path.to_owned(), why: why.to_owned() })
+    read.map_err(|error| cannot_read(path, error))?;
+    needs_of_head(&head).map_err(|why| bad_tool(path, why))
 }
 
 fn needs_of_head(head: &[u8]) -> Result<ProgramNeeds, &'static str> {
@@ -234,7 +232,7 @@ fn needs_of_head(head: &[u8]) -> Result<ProgramNeeds, &'static str> {
         };
     }
     if !head.starts_with(b"\x7fELF") {
-        return Err("it is neither a program of ELF form nor a script");
+        return Err("it is neither an ELF program nor a script");
     }
     let wrong = |_| "it is not a program for 64-bit x86";
     let header = FileHeader64::<LittleEndian>::parse(head).map_err(wrong)?;
@@ -272,8 +270,8 @@ fn libraries_of(
     program: &Path,
     loader: &Path,
     first: Option<&OsStr>,
-) -> Result<Vec<PathBuf>, LabError> {
-    let bad = |why: String| LabError::BadTool { path: program.to_owned(), why };
+) -> Result<Vec<PathBuf>, CommandError> {
+    let bad = |why: String| bad_tool(program, &why);
     let mut command = Command::new(loader);
     // The program does not need what the user preloads here.
     if let Some(folders) = first {
@@ -364,7 +362,7 @@ mod tests {
         // Number 3 has the interpreters 2, 1, 0 and the shell.
         assert!(Programs::default().add_file(&script(3)).is_ok());
         let error = Programs::default().add_file(&script(4)).unwrap_err().to_string();
-        assert!(error.contains("chain of interpreters does not end"), "{error}");
+        assert!(error.contains("chain of interpreters is too long"), "{error}");
     }
 
     #[test]

@@ -6,13 +6,15 @@ use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
 use durio_block::{ANSWER_LIMIT, Clock as _, TscClock, ask};
+use durio_command::CommandError;
 use durio_observe::{LabFacts, LabTiming};
 
+use crate::error::{failed, no_kvm, no_qemu};
 use crate::kvm_trial::kvm_fault;
 use crate::machine::{KVM_CPU, KVM_WORDS, MACHINE_WORDS, MONITOR_WORDS};
 use crate::request::disk_words;
 use crate::wire::{GUEST_COMMAND, INIT_PATH, PORT_NAME, ROOT_TAG, WITNESS_NAME};
-use crate::{Accelerator, LabError, LabRequest, LabRoot};
+use crate::{Accelerator, LabRequest, LabRoot};
 
 const PROGRAM: &str = "qemu-system-x86_64";
 /// QEMU's name for the host's own processor.
@@ -63,18 +65,18 @@ impl Qemu {
     /// Finds QEMU on the search path.
     ///
     /// # Errors
-    /// [`LabError::NoQemu`]; [`LabError::BadQemu`] if it does not print its version.
-    pub fn find() -> Result<Self, LabError> {
+    /// If it is not there, or does not print its version.
+    pub fn find() -> Result<Self, CommandError> {
         let path = env::var_os("PATH").unwrap_or_default();
         let mut places = env::split_paths(&path).map(|folder| folder.join(PROGRAM));
-        let program = places.find(|program| program.is_file()).ok_or(LabError::NoQemu)?;
-        let bad = |why: String| LabError::BadQemu { program: program.clone(), why };
+        let program = places.find(|program| program.is_file()).ok_or_else(no_qemu)?;
+        let bad = |why: &str| failed(format!("'{}' cannot be used: {why}", program.display()));
         let output = ask(Command::new(&program).arg("--version"), ANSWER_LIMIT);
-        let output = output.map_err(|error| bad(error.to_string()))?;
+        let output = output.map_err(|error| bad(&error.to_string()))?;
         let text = String::from_utf8_lossy(&output.stdout);
         let version = text.lines().next().and_then(|line| line.split_once("version "));
         let version = version.map(|(_, version)| version.trim().to_owned());
-        let version = version.ok_or_else(|| bad("it does not say its version".to_owned()))?;
+        let version = version.ok_or_else(|| bad("it does not say its version"))?;
         // Some distributions ship QEMU without it, and an unknown -bios is an error.
         let has_quick_firmware = has_quick_firmware(&program);
         Ok(Self { program, version, has_quick_firmware })
@@ -96,14 +98,14 @@ impl Qemu {
     /// works.
     ///
     /// # Errors
-    /// [`LabError::NoKvm`] if the request needs it.
-    pub(crate) fn facts(&self, request: &LabRequest) -> Result<LabFacts, LabError> {
+    /// If the request needs KVM, and it does not work.
+    pub(crate) fn facts(&self, request: &LabRequest) -> Result<LabFacts, CommandError> {
         let is_counted = request.timing == LabTiming::Counted;
         // A counted guest never uses KVM, which does not count instructions.
         let may_use_kvm = !is_counted && request.accelerator != Accelerator::Tcg;
         let without_kvm = may_use_kvm.then(|| kvm_fault(&self.program)).flatten();
         if let (Accelerator::Kvm, Some(why)) = (request.accelerator, without_kvm) {
-            return Err(LabError::NoKvm { why: why.to_owned() });
+            return Err(no_kvm(why));
         }
         let has_kvm = may_use_kvm && without_kvm.is_none();
         Ok(LabFacts {
@@ -132,8 +134,8 @@ impl Qemu {
     /// console.
     ///
     /// # Errors
-    /// [`LabError::WrongRequest`] for a disk that QEMU's arguments cannot describe.
-    pub(crate) fn command(&self, booted: &QemuBoot<'_>) -> Result<Command, LabError> {
+    /// For a disk that QEMU's arguments cannot describe.
+    pub(crate) fn command(&self, booted: &QemuBoot<'_>) -> Result<Command, CommandError> {
         let QemuBoot { request, facts, kernel, files, .. } = *booted;
         let mut command = Command::new(&self.program);
         command.args(MACHINE_WORDS.split(' ')).args(accelerator(facts)).args(MONITOR_WORDS);
@@ -278,7 +280,10 @@ mod tests {
         assert!(!told(LabTiming::Wall, KVM) && !told(LabTiming::Counted, "tcg"));
     }
 
-    fn with_accelerator(accelerator: Accelerator, timing: LabTiming) -> Result<LabFacts, LabError> {
+    fn with_accelerator(
+        accelerator: Accelerator,
+        timing: LabTiming,
+    ) -> Result<LabFacts, CommandError> {
         let kernel = Kernel { release: "6".into(), image: "/k".into(), modules: "/m".into() };
         let request = LabRequest::new(kernel, "/durio".into(), vec!["true".into()]);
         // KVM cannot work with a program that is not there.
@@ -291,7 +296,7 @@ mod tests {
     fn kvm_that_does_not_work_is_an_error_only_where_nothing_else_will_do() {
         let wall = LabTiming::Wall;
         let error = with_accelerator(Accelerator::Kvm, wall).unwrap_err();
-        assert!(matches!(error, LabError::NoKvm { .. }), "{error}");
+        assert!(error.to_string().starts_with("KVM does not work here: "), "{error}");
         let auto = with_accelerator(Accelerator::Auto, wall).unwrap();
         assert_eq!((auto.accelerator.as_str(), auto.without_kvm.is_some()), ("tcg", true));
         for (accelerator, timing) in

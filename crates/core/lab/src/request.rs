@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use durio_base::Bytes;
+use durio_command::CommandError;
 use durio_observe::LabTiming;
 use durio_plan::proof::GuestFrontEnd;
 use serde_json::json;
 
-use crate::LabError;
+use crate::error::{cannot_read, failed};
 use crate::kernels::Kernel;
 
 durio_base::worded! {
@@ -127,8 +128,8 @@ impl LabRequest {
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), LabError> {
-        let wrong = |text: &str| Err(LabError::WrongRequest(text.to_owned()));
+    pub(crate) fn check(&self) -> Result<(), CommandError> {
+        let wrong = |text: &str| Err(failed(text));
         if self.command.is_empty() {
             return wrong("no command to run");
         }
@@ -138,7 +139,7 @@ impl LabRequest {
         // QEMU counts instructions in one thread alone.
         if self.timing == LabTiming::Counted && self.cpus != 1 {
             return wrong(
-                "counted timing is of one processor; leave --cpus out, or use --timing wall",
+                "counted timing works with one CPU only; leave --cpus out, or use --timing wall",
             );
         }
         if self.timing == LabTiming::Counted && self.accelerator == Accelerator::Kvm {
@@ -148,12 +149,12 @@ impl LabRequest {
         if !places.all(|place| place.is_absolute())
             || !self.texts.iter().all(|text| text.0.is_absolute())
         {
-            return wrong("a file's place in the guest is an absolute path");
+            return wrong("the path of a file in the guest must be absolute");
         }
         // A program's arguments cannot contain zero bytes (execve(2)).
         let has_zero = |text: &OsString| text.as_encoded_bytes().contains(&0);
         if self.command.iter().any(has_zero) {
-            return wrong("an argument has a zero byte in it");
+            return wrong("an argument contains a NUL byte");
         }
         check_disks(&self.disks)
     }
@@ -193,7 +194,7 @@ impl LabDisk {
     }
 
     /// QEMU's arguments; `number` distinguishes the disks of a guest.
-    fn words(&self, number: usize) -> Result<Vec<OsString>, LabError> {
+    fn words(&self, number: usize) -> Result<Vec<OsString>, CommandError> {
         let node = format!("disk{number}");
         let mut words = vec!["-blockdev".into(), self.node(&node)?.into()];
         let write_cache = if self.write_cache { "on" } else { "off" };
@@ -204,12 +205,12 @@ impl LabDisk {
     }
 
     /// As JSON, in which a path may contain commas.
-    fn node(&self, name: &str) -> Result<String, LabError> {
-        let fail = |source| LabError::reading(&self.socket, source);
+    fn node(&self, name: &str) -> Result<String, CommandError> {
+        let fail = |source| cannot_read(&self.socket, source);
         let socket = std::path::absolute(&self.socket).map_err(fail)?;
         let socket = socket.to_str().ok_or_else(|| {
             let text = format!("the socket's path '{}' is not UTF-8", self.socket.display());
-            LabError::WrongRequest(text)
+            failed(text)
         })?;
         let node = json!({
             "driver": "nbd",
@@ -223,13 +224,13 @@ impl LabDisk {
         Ok(node.to_string())
     }
 
-    fn check(&self) -> Result<(), LabError> {
+    fn check(&self) -> Result<(), CommandError> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         let is_name = |serial: &str| serial != "." && serial != ".." && serial.chars().all(allowed);
         if is_name(&self.serial) && (1..=SERIAL_BYTES_MAX).contains(&self.serial.len()) {
             return Ok(());
         }
-        Err(LabError::WrongRequest(format!(
+        Err(failed(format!(
             "the serial number '{}' is not of 1 to {SERIAL_BYTES_MAX} letters, digits, '.', '_' or '-'",
             self.serial
         )))
@@ -266,22 +267,22 @@ fn devices_of(
 }
 
 /// The words for all disks of a guest.
-pub(crate) fn disk_words(disks: &[LabDisk]) -> Result<Vec<OsString>, LabError> {
+pub(crate) fn disk_words(disks: &[LabDisk]) -> Result<Vec<OsString>, CommandError> {
     let words = disks.iter().enumerate().map(|(number, disk)| disk.words(number));
     Ok(words.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
 /// Refuses disks that QEMU or the guest would not accept.
-fn check_disks(disks: &[LabDisk]) -> Result<(), LabError> {
+fn check_disks(disks: &[LabDisk]) -> Result<(), CommandError> {
     if disks.len() > DISKS_MAX {
-        return Err(LabError::WrongRequest(format!("a guest has at most {DISKS_MAX} disks")));
+        return Err(failed(format!("a guest has at most {DISKS_MAX} disks")));
     }
     disks.iter().try_for_each(LabDisk::check)?;
     // The serial names a link in the guest, so it must be unique.
     let serials: BTreeSet<_> = disks.iter().map(|disk| &disk.serial).collect();
     match serials.len() == disks.len() {
         true => Ok(()),
-        false => Err(LabError::WrongRequest("two disks have the same serial number".to_owned())),
+        false => Err(failed("two disks have the same serial number")),
     }
 }
 

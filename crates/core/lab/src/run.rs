@@ -12,15 +12,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use durio_block::Folder;
+use durio_command::CommandError;
 use durio_observe::LabFacts;
 
+use crate::error::{failed, no_kvm};
 use crate::image::GuestFiles;
 use crate::kernel_image::kernel_of_image;
 use crate::kvm_trial::{remember_fault, with_qemus_word};
-use crate::machine::{Cutter, End, GuestLimits, QemuMachine, own_handle};
+use crate::machine::{Cutter, End, QemuMachine, own_handle};
 use crate::qemu::{KVM, Qemu, QemuBoot};
 use crate::unpack::{SkippedEntries, Spool, check_empty, open_or_make};
-use crate::{Accelerator, LabError, LabRequest};
+use crate::{Accelerator, LabRequest};
 
 /// How a guest ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,15 +115,11 @@ pub fn run(
     request: &LabRequest,
     streams: &mut Streams<'_>,
     stop: &dyn Fn() -> bool,
-) -> Result<LabOutcome, LabError> {
+) -> Result<LabOutcome, CommandError> {
     let streams = Streams { stdout: &mut *streams.stdout, stderr: &mut *streams.stderr };
     let boot = Boot { streams, stop, cutter: None, witness: None };
     PreparedGuest::new(request.clone())?.boot(boot)
 }
-
-/// How long a guest may take until its command starts. An emulated one takes some seconds on a
-/// quiet host, and up to 60 (measured) with twelve busy loops on two processors.
-const BOOT_LIMIT: Duration = Duration::from_secs(300);
 
 /// The host's side of one boot.
 pub struct Boot<'a> {
@@ -158,7 +156,7 @@ impl PreparedGuest {
     ///
     /// # Errors
     /// If the guest could not be started.
-    pub fn new(request: LabRequest) -> Result<Self, LabError> {
+    pub fn new(request: LabRequest) -> Result<Self, CommandError> {
         request.check()?;
         if let Some(path) = &request.out {
             check_empty(path)?;
@@ -188,14 +186,14 @@ impl PreparedGuest {
     /// processors, memory, or disks of front ends that it has drivers for.
     ///
     /// # Errors
-    /// [`LabError::WrongRequest`] if that request needs other files.
-    pub fn with_request(&self, request: LabRequest) -> Result<Self, LabError> {
+    /// If that request needs other files.
+    pub fn with_request(&self, request: LabRequest) -> Result<Self, CommandError> {
         request.check()?;
         match self.files.serve(&request) {
             true => Ok(Self { request, ..self.clone() }),
             false => {
-                let text = "a guest that was made ready has no files for another request";
-                Err(LabError::WrongRequest(text.to_owned()))
+                let text = "a prepared guest lacks the files for another request";
+                Err(failed(text))
             }
         }
     }
@@ -206,10 +204,10 @@ impl PreparedGuest {
     /// # Errors
     /// If the guest cannot be started, or the files it brings out cannot be written. How a started
     /// guest ended is an outcome.
-    pub fn boot(&self, mut boot: Boot<'_>) -> Result<LabOutcome, LabError> {
+    pub fn boot(&self, mut boot: Boot<'_>) -> Result<LabOutcome, CommandError> {
         if boot.witness.is_some() && !self.request.has_witness {
-            let text = "a witness listens to a guest that has no port to it";
-            return Err(LabError::WrongRequest(text.to_owned()));
+            let text = "the guest has no port to its witness";
+            return Err(failed(text));
         }
         let Some(path) = &self.request.out else { return self.boot_working(None, &mut boot) };
         check_empty(path)?;
@@ -230,13 +228,13 @@ impl PreparedGuest {
         &self,
         out: Option<&Folder>,
         boot: &mut Boot<'_>,
-    ) -> Result<LabOutcome, LabError> {
+    ) -> Result<LabOutcome, CommandError> {
         let outcome = self.boot_once(self.qemu.facts(&self.request)?, out, boot)?;
         let Some(why) = outcome.fault_of_kvm() else { return Ok(outcome) };
         // Later guests of this process are emulated at once.
         remember_fault(&why);
         if self.request.accelerator == Accelerator::Kvm {
-            return Err(LabError::NoKvm { why });
+            return Err(no_kvm(&why));
         }
         // The command has not started yet.
         self.boot_once(Qemu::emulated(outcome.facts, why), out, boot)
@@ -247,7 +245,7 @@ impl PreparedGuest {
         facts: LabFacts,
         out: Option<&Folder>,
         boot: &mut Boot<'_>,
-    ) -> Result<LabOutcome, LabError> {
+    ) -> Result<LabOutcome, CommandError> {
         let spool = out.map(Spool::new).transpose()?;
         let files = self.files.with_orders(&self.request, &facts)?;
         let image = match &self.kernel {
@@ -263,15 +261,11 @@ impl PreparedGuest {
             witness: witness.as_deref(),
         })?;
         let cutter = boot.cutter.cloned().unwrap_or_default();
-        let mut machine = QemuMachine::start(command, self.limits(), &cutter)?;
+        let mut machine = QemuMachine::start(command, self.request.limit, &cutter)?;
         let mut end = machine.follow(spool, &mut boot.streams, boot.stop)?;
         let console = machine.end();
         settle(&mut end.exit, &cutter, &console);
         self.outcome(facts, end, out, console)
-    }
-
-    fn limits(&self) -> GuestLimits {
-        GuestLimits { boot: BOOT_LIMIT, life: self.request.limit }
     }
 
     fn outcome(
@@ -280,7 +274,7 @@ impl PreparedGuest {
         end: End,
         out: Option<&Folder>,
         console: String,
-    ) -> Result<LabOutcome, LabError> {
+    ) -> Result<LabOutcome, CommandError> {
         let is_whole = end.is_whole && end.exit != LabExit::Cut;
         let skipped = match (out, end.archive) {
             (Some(out), Some(archive)) if is_whole => archive.unpack(out)?,

@@ -15,9 +15,10 @@ use std::path::{Component, Path, PathBuf};
 
 use durio_base::Bytes;
 use durio_block::{Folder, read_bounded};
+use durio_command::CommandError;
 
-use crate::LabError;
 use crate::cpio::{CpioHeader, CpioKind, CpioReader};
+use crate::error::{cannot, cannot_read, failed};
 
 // Linux takes no longer target (PATH_MAX).
 const LINK_BYTES_MAX: Bytes = Bytes::new(4096);
@@ -46,23 +47,23 @@ pub struct SkippedEntries {
 }
 
 /// Opens the folder, creating it if needed, before anything runs.
-pub(crate) fn open_or_make(folder: &Path) -> Result<Folder, LabError> {
+pub(crate) fn open_or_make(folder: &Path) -> Result<Folder, CommandError> {
     Folder::open_or_make(folder)
-        .map_err(|error| LabError::io(format!("make '{}'", folder.display()), error))
+        .map_err(|error| cannot(format!("make '{}'", folder.display()), error))
 }
 
-pub(crate) fn check_empty(folder: &Path) -> Result<(), LabError> {
+pub(crate) fn check_empty(folder: &Path) -> Result<(), CommandError> {
     match fs::read_dir(folder) {
         Ok(mut entries) => match entries.next() {
             None => Ok(()),
             Some(_) => {
                 let text =
                     format!("'{}' is not empty; name another folder by --out", folder.display());
-                Err(LabError::WrongRequest(text))
+                Err(failed(text))
             }
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(LabError::reading(folder, error)),
+        Err(error) => Err(cannot_read(folder, error)),
     }
 }
 
@@ -75,12 +76,12 @@ pub(crate) struct Spool {
 }
 
 impl Spool {
-    pub(crate) fn new(folder: &Folder) -> Result<Self, LabError> {
+    pub(crate) fn new(folder: &Folder) -> Result<Self, CommandError> {
         let file = folder.make_unnamed().map_err(keeping)?;
         Ok(Self { file, length: 0 })
     }
 
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), LabError> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), CommandError> {
         write_with_holes(&self.file, self.length, bytes).map_err(keeping)?;
         self.length += bytes.len() as u64;
         // Contents, and at most this much around each.
@@ -91,7 +92,7 @@ impl Spool {
         }
     }
 
-    pub(crate) fn unpack(self, folder: &Folder) -> Result<SkippedEntries, LabError> {
+    pub(crate) fn unpack(self, folder: &Folder) -> Result<SkippedEntries, CommandError> {
         if self.length == 0 {
             return Ok(SkippedEntries::default());
         }
@@ -103,18 +104,18 @@ impl Spool {
     }
 }
 
-fn keeping(error: io::Error) -> LabError {
-    LabError::io("keep the guest's output", error)
+fn keeping(error: io::Error) -> CommandError {
+    cannot("keep the guest's output", error)
 }
 
 fn too_many(what: impl std::fmt::Display) -> io::Error {
     io::Error::new(
         io::ErrorKind::FileTooLarge,
-        format!("it has {what}, which is more than a guest may copy out"),
+        format!("it has {what}, more than a guest may copy out"),
     )
 }
 
-fn unpack(archive: impl Read, folder: &Folder) -> Result<SkippedEntries, LabError> {
+fn unpack(archive: impl Read, folder: &Folder) -> Result<SkippedEntries, CommandError> {
     unpack_within(LIMITS, archive, folder)
 }
 
@@ -122,8 +123,8 @@ fn unpack_within(
     limits: UnpackLimits,
     archive: impl Read,
     folder: &Folder,
-) -> Result<SkippedEntries, LabError> {
-    let unreadable = |error| LabError::io("read the guest's output", error);
+) -> Result<SkippedEntries, CommandError> {
+    let unreadable = |error| cannot("read the guest's output", error);
     let mut reader = CpioReader::new(archive);
     let (mut entries, mut bytes) = (0, 0);
     let mut skipped = SkippedEntries::default();
@@ -140,7 +141,7 @@ fn unpack_within(
             return Err(unreadable(too_many(what)));
         }
         let is_made = make(&header, &mut reader, folder).map_err(|error| {
-            LabError::io(format!("unpack '{}' of the guest", header.path.display()), error)
+            cannot(format!("unpack '{}' of the guest", header.path.display()), error)
         })?;
         if !is_made {
             skipped.count += 1;
@@ -184,13 +185,13 @@ fn parts_of(path: &Path) -> io::Result<Vec<&Path>> {
     };
     let parts = path.components().map(down).collect::<io::Result<Vec<_>>>()?;
     match parts.len() > DEPTH_MAX {
-        true => Err(io::Error::other(format!("it is more than {DEPTH_MAX} folders deep"))),
+        true => Err(io::Error::other(format!("it is nested more than {DEPTH_MAX} folders deep"))),
         false => Ok(parts),
     }
 }
 
 fn outside() -> io::Error {
-    io::Error::other("its name leads outside of the folder, or to no file")
+    io::Error::other("its name is empty or points outside the folder")
 }
 
 /// The folder of these names, created if missing; `None` for the top itself.

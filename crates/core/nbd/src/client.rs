@@ -94,15 +94,12 @@ impl<C: Clock> NbdEngine<C> {
     pub fn connect(uri: &Uri, clock: C, buffers: Buffers) -> Result<Self, NbdError> {
         let engine = Self::over(uri.connect()?, &uri.export, clock, buffers);
         engine.map_err(|error| match error.subject {
-            None => error.about(uri.to_string()),
+            None => error.about(uri),
             Some(_) => error,
         })
     }
 
     /// The same over a socket that is connected.
-    ///
-    /// # Errors
-    /// As [`NbdEngine::connect`].
     pub fn over(
         socket: Socket,
         export: &str,
@@ -118,7 +115,7 @@ impl<C: Clock> NbdEngine<C> {
         if buffers.slot_length() > agreed.export.block_size_max as usize {
             let (wanted, most) = (buffers.slot_length(), agreed.export.block_size_max);
             let reason = format!("the server takes at most {most} bytes at a time");
-            let error = NbdError::because(NbdErrorKind::Unsupported, "send blocks of", &reason);
+            let error = NbdError::because(NbdErrorKind::Unsupported, "send blocks of", reason);
             return Err(error.about(format!("{wanted} bytes")));
         }
         let slots = buffers.count();
@@ -165,7 +162,7 @@ impl<C: Clock> NbdEngine<C> {
             };
             match refusal {
                 Ok(head) => self.ask(operation, head),
-                Err(result) => self.finish(operation.slot, result, None),
+                Err(result) => self.finish(operation.slot, result, None, self.clock.now()),
             }
         }
         self.send();
@@ -200,7 +197,10 @@ impl<C: Clock> NbdEngine<C> {
         }
         let export = self.export();
         let (command, flags, length) = match operation.kind {
-            OperationKind::Read => (command::READ, 0, self.length_of_read(operation)),
+            OperationKind::Read => {
+                let left = export.size.saturating_sub(operation.offset);
+                (command::READ, 0, operation.length.min(left))
+            }
             OperationKind::Write => {
                 (command::WRITE, self.flags_of_write(operation)?, operation.length)
             }
@@ -232,10 +232,6 @@ impl<C: Clock> NbdEngine<C> {
 
     fn head(&self, command: u16, flags: u16, offset: u64, length: u32) -> RequestHead {
         RequestHead { flags, command, cookie: 0, offset, length }
-    }
-
-    fn length_of_read(&self, operation: &Operation) -> u64 {
-        operation.length.min(self.export().size.saturating_sub(operation.offset))
     }
 
     fn flags_of_write(&self, operation: &Operation) -> Result<u16, i32> {
@@ -424,17 +420,11 @@ impl<C: Clock> NbdEngine<C> {
         self.in_flight -= 1;
         let result = if flight.errno == 0 { flight.result() } else { -flight.errno };
         let slot = u32::try_from(slot).ok()?;
-        self.finish_at(slot, result, flight.submitted_at, now);
+        self.finish(slot, result, flight.submitted_at, now);
         Some(())
     }
 
-    /// Records a completion that the server does not send.
-    fn finish(&mut self, slot: u32, result: i32, submitted_at: Option<Ticks>) {
-        let now = self.clock.now();
-        self.finish_at(slot, result, submitted_at, now);
-    }
-
-    fn finish_at(&mut self, slot: u32, result: i32, submitted_at: Option<Ticks>, now: Ticks) {
+    fn finish(&mut self, slot: u32, result: i32, submitted_at: Option<Ticks>, now: Ticks) {
         let submitted_at = submitted_at.unwrap_or(now);
         self.ready.push_back(Completion { slot, result, submitted_at, completed_at: now });
     }
@@ -447,7 +437,7 @@ impl<C: Clock> NbdEngine<C> {
         for slot in 0..self.flights.len() {
             if let Some(flight) = self.flights[slot].take() {
                 let slot = u32::try_from(slot).unwrap_or(u32::MAX);
-                self.finish(slot, -libc::ENOTCONN, flight.submitted_at);
+                self.finish(slot, -libc::ENOTCONN, flight.submitted_at, self.clock.now());
             }
         }
         self.in_flight = 0;

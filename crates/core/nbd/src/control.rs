@@ -27,16 +27,6 @@ const CALLERS_MAX: usize = 32;
 /// How long to wait for a server that does not accept.
 const CONNECTING: Duration = Duration::from_secs(5);
 
-/// Why an order did not arrive.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {doing} '{}'", path.display())]
-pub struct ControlError {
-    pub doing: &'static str,
-    /// The path of the control socket.
-    pub path: PathBuf,
-    pub source: io::Error,
-}
-
 /// The control socket of an export's socket.
 #[must_use]
 pub fn control_of(socket: &Path) -> PathBuf {
@@ -46,15 +36,12 @@ pub fn control_of(socket: &Path) -> PathBuf {
 }
 
 /// Sends an order to the server, and waits no longer than `patience` for the answer.
-///
-/// # Errors
-/// If no server is there, or it does not answer.
 pub fn send_order<O: Serialize, A: DeserializeOwned>(
     control: &Path,
     order: &O,
     patience: Duration,
-) -> Result<A, ControlError> {
-    let fail = |doing| move |source| ControlError { doing, path: control.into(), source };
+) -> Result<A, NbdError> {
+    let fail = |operation| move |source: io::Error| NbdError::at(operation, control, source);
     let connected = connect_unix(control, Some(CONNECTING)).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => io::Error::new(
             io::ErrorKind::TimedOut,
@@ -92,9 +79,6 @@ pub type ArrivedOrder<O> = (Socket, Result<O, String>);
 
 impl ControlServer {
     /// Binds the path of a control socket.
-    ///
-    /// # Errors
-    /// As [`Listener::bind`].
     pub fn bind(path: PathBuf) -> Result<Self, NbdError> {
         Ok(Self { listener: Listener::bind(&Address::Unix(path))?, callers: Vec::new() })
     }
@@ -267,7 +251,7 @@ mod tests {
     fn a_server_that_accepts_nobody_is_given_up() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
-        let _server = crate::socket::full_listener(&path);
+        let _server = crate::tests::full_listener(&path);
         let begin = Instant::now();
         let error = send_order::<_, String>(&path, &"whole", Duration::from_secs(60)).unwrap_err();
         let expected = format!("cannot connect to '{}'", path.display());

@@ -1,7 +1,8 @@
-//! The one error of this crate: its kind, the operation, the peer, and the cause.
+//! The kinds of this crate's one error.
 
-use std::fmt;
 use std::io;
+
+use durio_base::{CallError, CallErrorKind};
 
 /// Errors that callers can act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,64 +25,26 @@ pub enum NbdErrorKind {
     Io,
 }
 
-/// A failed call, with its context.
-#[derive(Debug, thiserror::Error)]
-pub struct NbdError {
-    /// The kind, on which callers can act.
-    pub kind: NbdErrorKind,
-    /// The operation, as in "cannot {operation}".
-    pub operation: &'static str,
-    /// The address or text, if one is known.
-    pub subject: Option<String>,
-    #[source]
-    pub source: io::Error,
-}
+/// A failed call on an address, an export or a connection.
+pub type NbdError = CallError<NbdErrorKind>;
 
-impl fmt::Display for NbdError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot {}", self.operation)?;
-        if let Some(subject) = &self.subject {
-            write!(f, " '{subject}'")?;
+impl CallErrorKind for NbdErrorKind {
+    fn from_system(source: &io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::NotFound
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::AddrNotAvailable
+            | io::ErrorKind::NotADirectory => Self::NotFound,
+            io::ErrorKind::PermissionDenied => Self::PermissionDenied,
+            io::ErrorKind::AddrInUse => Self::Busy,
+            io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::NotConnected
+            | io::ErrorKind::WouldBlock
+            | io::ErrorKind::TimedOut => Self::Lost,
+            _ => Self::Io,
         }
-        Ok(())
-    }
-}
-
-impl NbdError {
-    /// An error of a system call.
-    pub(crate) fn new(operation: &'static str, source: impl Into<io::Error>) -> Self {
-        let source = source.into();
-        Self { kind: kind_of(&source), operation, subject: None, source }
-    }
-
-    /// An error found by durio itself, with its reason.
-    pub(crate) fn because(kind: NbdErrorKind, operation: &'static str, reason: &str) -> Self {
-        Self { kind, operation, subject: None, source: io::Error::other(reason.to_owned()) }
-    }
-
-    /// The same, about something.
-    #[must_use]
-    pub(crate) fn about(mut self, subject: impl Into<String>) -> Self {
-        self.subject = Some(subject.into());
-        self
-    }
-}
-
-fn kind_of(source: &io::Error) -> NbdErrorKind {
-    match source.kind() {
-        io::ErrorKind::NotFound
-        | io::ErrorKind::ConnectionRefused
-        | io::ErrorKind::AddrNotAvailable
-        | io::ErrorKind::NotADirectory => NbdErrorKind::NotFound,
-        io::ErrorKind::PermissionDenied => NbdErrorKind::PermissionDenied,
-        io::ErrorKind::AddrInUse => NbdErrorKind::Busy,
-        io::ErrorKind::UnexpectedEof
-        | io::ErrorKind::ConnectionReset
-        | io::ErrorKind::ConnectionAborted
-        | io::ErrorKind::BrokenPipe
-        | io::ErrorKind::NotConnected
-        | io::ErrorKind::WouldBlock
-        | io::ErrorKind::TimedOut => NbdErrorKind::Lost,
-        _ => NbdErrorKind::Io,
     }
 }

@@ -19,11 +19,11 @@ use rustix::net::{
 };
 
 use crate::client::handshake;
-use crate::wire::transmission;
+use crate::wire::flags_of;
 use crate::{Export, NbdError, NbdErrorKind, Uri};
 
 /// The kernel's requirement to attach an export, for messages.
-pub const NBD_DEVICE_NEEDS: &str = "the kernel module nbd, of Linux 5.14 or later";
+pub const NBD_DEVICE_NEEDS: &str = "the kernel module nbd (Linux 5.14 or later)";
 
 const BLOCK_DEVICES: &str = "/sys/block";
 /// Prefix of a mark in the kernel's name of a device's backend.
@@ -65,9 +65,6 @@ pub struct NbdDevice {
 
 impl NbdDevice {
     /// The device with this mark, if there is one.
-    ///
-    /// # Errors
-    /// If the kernel does not show its block devices.
     pub fn find(mark: u64) -> io::Result<Option<Self>> {
         for entry in fs::read_dir(BLOCK_DEVICES)? {
             let name = entry?.file_name();
@@ -115,7 +112,7 @@ impl KernelClient {
     /// # Errors
     /// With the kind [`NbdErrorKind::NotFound`] if the kernel does not have it ([`NBD_DEVICE_NEEDS`]).
     pub fn open() -> Result<Self, NbdError> {
-        let fail = |error: Errno| NbdError::new("ask for the kernel's NBD client", error);
+        let fail = |error: Errno| NbdError::new("query the kernel's NBD client", error);
         let netlink = socket_with(
             AddressFamily::NETLINK,
             SocketType::RAW,
@@ -165,13 +162,9 @@ impl KernelClient {
 
     /// Ends the connection of a device. Pending requests fail; the device is free when its last
     /// user has closed it.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
     pub fn detach(&self, device: &NbdDevice) -> Result<(), NbdError> {
         let message = disconnecting(self.family, device.number);
-        let fail =
-            |error| NbdError::new("detach", error).about(device.path().display().to_string());
+        let fail = |error| NbdError::new("detach", error).about(device.path().display());
         self.ask(message).map(drop).map_err(fail)
     }
 
@@ -221,20 +214,6 @@ fn disconnecting(family: u16, number: u32) -> Message {
     let mut message = Message::new(family, DISCONNECT);
     message.push(INDEX, &number.to_ne_bytes());
     message
-}
-
-fn flags_of(export: &Export) -> u16 {
-    let flags = [
-        (true, transmission::HAS_FLAGS),
-        (export.read_only, transmission::READ_ONLY),
-        (export.flush, transmission::FLUSH),
-        (export.fua, transmission::FUA),
-        (export.rotational, transmission::ROTATIONAL),
-        (export.trim, transmission::TRIM),
-        (export.write_zeroes, transmission::WRITE_ZEROES),
-        (export.multi_conn, transmission::MULTI_CONN),
-    ];
-    flags.iter().filter(|(has, _)| *has).fold(0, |all, (_, flag)| all | flag)
 }
 
 /// A message, in the machine's order of bytes.
@@ -295,6 +274,7 @@ fn first_message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::transmission;
 
     #[test]
     fn a_message_has_the_form_of_the_header_and_attributes_are_padded() {

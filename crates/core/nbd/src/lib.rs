@@ -24,11 +24,13 @@ mod kernel;
 mod server;
 mod socket;
 mod storage;
+#[cfg(test)]
+mod tests;
 mod uri;
 mod wire;
 
 pub use client::NbdEngine;
-pub use control::{ArrivedOrder, ControlError, ControlServer, control_of, send_answer, send_order};
+pub use control::{ArrivedOrder, ControlServer, control_of, send_answer, send_order};
 pub use error::{NbdError, NbdErrorKind};
 pub use kernel::{KernelClient, NBD_DEVICE_NEEDS, NbdDevice};
 pub use server::{Server, StopHandle, serve_stream};

@@ -70,9 +70,6 @@ impl Server {
     /// Serves clients, each in a separate thread, until it is stopped. A client's error ends only
     /// its connection.
     ///
-    /// # Errors
-    /// If no further connection can be accepted.
-    ///
     /// # Panics
     /// If the storage panics, or if it exports sizes that the protocol does not permit.
     pub fn serve(&self, storage: &dyn Storage) -> Result<(), NbdError> {
@@ -196,9 +193,6 @@ impl Write for DeadlineSocket<'_> {
 }
 
 /// Serves one client on a stream, from start to end.
-///
-/// # Errors
-/// If the client violates the protocol, or the stream fails.
 pub fn serve_stream(
     stream: &mut (impl Read + Write),
     storage: &dyn Storage,

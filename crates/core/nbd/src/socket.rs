@@ -114,39 +114,6 @@ pub(crate) fn connect_unix(path: &Path, patience: Option<Duration>) -> io::Resul
     Ok(stream)
 }
 
-/// A peer with scripted words, and what it received.
-#[cfg(test)]
-#[derive(Debug, Default)]
-pub(crate) struct ScriptedPeer {
-    pub(crate) input: io::Cursor<Vec<u8>>,
-    pub(crate) output: Vec<u8>,
-}
-
-#[cfg(test)]
-impl ScriptedPeer {
-    pub(crate) fn new(words: &[&[u8]]) -> Self {
-        Self { input: io::Cursor::new(words.concat()), output: Vec::new() }
-    }
-}
-
-#[cfg(test)]
-impl Read for ScriptedPeer {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.input.read(buffer)
-    }
-}
-
-#[cfg(test)]
-impl Write for ScriptedPeer {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.output.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// How long to spin for the next request before the thread sleeps. A client that waits for each
 /// answer sends its next request within this; a sleeping thread on another processor takes as long
 /// again to wake, in a virtual machine several times as long.
@@ -220,10 +187,10 @@ impl Listener {
                 })
                 .map_err(|error| NbdError::new(BIND, error)),
         };
-        let bound = bound.map_err(|error| error.about(address.to_string()))?;
+        let bound = bound.map_err(|error| error.about(address))?;
         // A client may be gone when it is accepted: that must not hold up the others.
         rustix::io::ioctl_fionbio(&bound.listener, true)
-            .map_err(|error| NbdError::new(BIND, error).about(address.to_string()))?;
+            .map_err(|error| NbdError::new(BIND, error).about(address))?;
         Ok(bound)
     }
 
@@ -322,20 +289,6 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     fs::symlink_metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
-/// A server that never accepts, with its queue of waiting clients full.
-#[cfg(test)]
-pub(crate) fn full_listener(
-    path: &Path,
-) -> (std::os::fd::OwnedFd, Vec<std::os::unix::net::UnixStream>) {
-    let socket =
-        socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
-    bind(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
-    listen(&socket, 1).unwrap();
-    let waiting = std::iter::from_fn(|| connect_unix(path, None).ok());
-    let waiting = waiting.collect();
-    (socket, waiting)
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
@@ -365,7 +318,7 @@ mod tests {
     fn a_name_at_which_a_server_accepts_nobody_is_in_use() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
-        let (_server, waiting) = full_listener(&path);
+        let (_server, waiting) = crate::tests::full_listener(&path);
         // One more than listen(2) was told.
         assert_eq!(waiting.len(), 2);
         let error = Listener::bind(&Address::Unix(path.clone())).unwrap_err();

@@ -52,9 +52,6 @@ impl Uri {
     }
 
     /// Connects to the server.
-    ///
-    /// # Errors
-    /// If no server answers there.
     pub fn connect(&self) -> Result<Socket, NbdError> {
         let connected = match &self.endpoint {
             Endpoint::Unix(path) => UnixStream::connect(path).map(Socket::from),
@@ -62,7 +59,7 @@ impl Uri {
                 TcpStream::connect((host.as_str(), *port)).and_then(Socket::over_tcp)
             }
         };
-        connected.map_err(|error| NbdError::new("connect to", error).about(self.to_string()))
+        connected.map_err(|error| NbdError::new("connect to", error).about(self))
     }
 }
 
@@ -103,7 +100,7 @@ fn unix(authority: &str, query: &str) -> Result<Endpoint, &'static str> {
     }
     let path = decoded(path)?;
     if path.is_empty() || path.contains(&0) {
-        return Err("the path of the socket is empty, or has a zero byte");
+        return Err("the path of the socket is empty or contains a NUL byte");
     }
     Ok(Endpoint::Unix(OsString::from_vec(path).into()))
 }
@@ -117,7 +114,9 @@ fn tcp(authority: &str) -> Result<Endpoint, &'static str> {
             let (host, rest) = rest.split_once(']').ok_or("a bracket is not closed")?;
             let port = match rest {
                 "" => None,
-                _ => Some(rest.strip_prefix(':').ok_or("after a bracket comes :PORT or nothing")?),
+                _ => Some(
+                    rest.strip_prefix(':').ok_or("expected :PORT or nothing after the bracket")?,
+                ),
             };
             (host, port)
         }
@@ -146,7 +145,7 @@ fn decoded(text: &str) -> Result<Vec<u8>, &'static str> {
             bytes.push(first);
             continue;
         }
-        let wrong = "after a percent sign come two hexadecimal digits";
+        let wrong = "expected two hexadecimal digits after the percent sign";
         let (digits, after) = rest.split_at_checked(2).ok_or(wrong)?;
         let digits = std::str::from_utf8(digits).map_err(|_| wrong)?;
         if digits.starts_with('+') {
@@ -247,12 +246,12 @@ mod tests {
             ("nbd:///x", "the host is missing"),
             ("nbd://a:b/x", "the port"),
             ("nbd://a:65536/x", "the port"),
-            ("nbd://[::1/x", "a bracket"),
-            ("nbd://[::1]1/x", "after a bracket"),
+            ("nbd://[::1/x", "a bracket is not closed"),
+            ("nbd://[::1]1/x", "after the bracket"),
             ("nbd://u@a/x", "a user"),
             ("nbd://a/x?socket=y", "nbd:// takes no parameters"),
-            ("nbd://a/%", "after a percent"),
-            ("nbd://a/%+1", "after a percent"),
+            ("nbd://a/%", "after the percent"),
+            ("nbd://a/%+1", "after the percent"),
             ("nbd://a/%ff", "is not UTF-8"),
             ("nbd+unix://a/x?socket=y", "three slashes"),
             ("nbd+unix:///x", "the socket is missing"),

@@ -2,7 +2,7 @@
 //!
 //! All numbers are big-endian. The protocol is `doc/proto.md` of github.com/NetworkBlockDevice/nbd.
 
-use crate::Refusal;
+use crate::{Export, Refusal};
 
 /// "NBDMAGIC", the first word of a server.
 pub(crate) const SERVER_MAGIC: u64 = 0x4e42_444d_4147_4943;
@@ -65,6 +65,21 @@ pub(crate) mod transmission {
     pub(crate) const WRITE_ZEROES: u16 = 1 << 6;
     pub(crate) const DF: u16 = 1 << 7;
     pub(crate) const MULTI_CONN: u16 = 1 << 8;
+}
+
+/// The flags of an export's properties.
+pub(crate) fn flags_of(export: &Export) -> u16 {
+    let flags = [
+        (true, transmission::HAS_FLAGS),
+        (export.read_only, transmission::READ_ONLY),
+        (export.flush, transmission::FLUSH),
+        (export.fua, transmission::FUA),
+        (export.rotational, transmission::ROTATIONAL),
+        (export.trim, transmission::TRIM),
+        (export.write_zeroes, transmission::WRITE_ZEROES),
+        (export.multi_conn, transmission::MULTI_CONN),
+    ];
+    flags.iter().filter(|(has, _)| *has).fold(0, |all, (_, flag)| all | flag)
 }
 
 pub(crate) mod command {
@@ -186,20 +201,11 @@ pub(crate) fn length_u32(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
-/// An answer to an option.
-pub(crate) fn push_option_reply(out: &mut Vec<u8>, option: u32, kind: u32, data: &[&[u8]]) {
+/// An option or an answer to one: its magic number and words, and the data after its length.
+pub(crate) fn push_option(out: &mut Vec<u8>, magic: u64, words: &[u32], data: &[&[u8]]) {
     let length = data.iter().map(|part| part.len()).sum();
-    out.extend(OPTION_REPLY_MAGIC.to_be_bytes());
-    out.extend(option.to_be_bytes());
-    out.extend(kind.to_be_bytes());
-    out.extend(length_u32(length).to_be_bytes());
-    data.iter().for_each(|part| out.extend(*part));
-}
-
-pub(crate) fn push_option(out: &mut Vec<u8>, option: u32, data: &[&[u8]]) {
-    let length = data.iter().map(|part| part.len()).sum();
-    out.extend(OPTION_MAGIC.to_be_bytes());
-    out.extend(option.to_be_bytes());
+    out.extend(magic.to_be_bytes());
+    words.iter().for_each(|word| out.extend(word.to_be_bytes()));
     out.extend(length_u32(length).to_be_bytes());
     data.iter().for_each(|part| out.extend(*part));
 }
@@ -220,17 +226,18 @@ pub(crate) fn push_chunk(out: &mut Vec<u8>, kind: u16, cookie: u64, length: u32)
     out.extend(length.to_be_bytes());
 }
 
-/// The protocol's number of an error; EIO for errors that are never sent.
-pub(crate) fn error_number(refusal: Refusal) -> u32 {
+/// The protocol's number of an error, and a message to the client; EIO for errors that are never
+/// sent.
+pub(crate) fn number_and_words(refusal: Refusal) -> (u32, &'static str) {
     match refusal {
-        Refusal::Permission => 1,
-        Refusal::Io | Refusal::Gone => 5,
-        Refusal::Memory => 12,
-        Refusal::Invalid => 22,
-        Refusal::NoSpace => 28,
-        Refusal::TooLong => 75,
-        Refusal::Unsupported => 95,
-        Refusal::Shutdown => 108,
+        Refusal::Permission => (1, "not permitted"),
+        Refusal::Io | Refusal::Gone => (5, "the storage failed"),
+        Refusal::Memory => (12, "no memory"),
+        Refusal::Invalid => (22, "the storage does not support this request"),
+        Refusal::NoSpace => (28, "no space"),
+        Refusal::TooLong => (75, "too long"),
+        Refusal::Unsupported => (95, "not supported"),
+        Refusal::Shutdown => (108, "the server is ending"),
     }
 }
 
@@ -280,7 +287,7 @@ mod tests {
             (Refusal::Unsupported, 95, libc::EOPNOTSUPP),
             (Refusal::Shutdown, 108, libc::ESHUTDOWN),
         ] {
-            assert_eq!((error_number(refusal), errno(number)), (number, expected));
+            assert_eq!((number_and_words(refusal).0, errno(number)), (number, expected));
         }
         assert_eq!([0, 2, 13, u32::MAX].map(errno), [libc::EINVAL; 4]);
     }

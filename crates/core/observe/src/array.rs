@@ -132,7 +132,7 @@ pub struct ArrayStatus {
 }
 
 /// The progress of a scrub, and its findings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ArrayScrub {
     /// False when it has ended.
     pub is_running: bool,
@@ -142,7 +142,7 @@ pub struct ArrayScrub {
     pub done_bytes: u64,
     /// Bytes to go over until it ends.
     pub all_bytes: u64,
-    /// The part of `done_bytes` that could not be compared.
+    /// The part of `done_bytes` that could not be compared: copies may differ, or fewer than two are in sync.
     pub skipped_bytes: u64,
     /// Copies of chunks that differ from the first in sync, or parities that are not those of the data.
     pub mismatches: u64,

@@ -98,9 +98,14 @@ fn direct_io_of(stat: &Statx) -> Option<Alignment> {
 }
 
 fn space(stat: &StatVfs) -> (Bytes, Bytes) {
-    // Counts are in fragments, not in f_bsize (statvfs(3)); f_bavail leaves out root's reserve.
-    let bytes = |blocks: u64| Bytes::new(blocks.saturating_mul(stat.f_frsize));
-    (bytes(stat.f_blocks), bytes(stat.f_bavail))
+    // Counts are in fragments, not in f_bsize (statvfs(3)).
+    (Bytes::new(stat.f_blocks.saturating_mul(stat.f_frsize)), free_space(stat))
+}
+
+/// Bytes of a filesystem that any user may still allocate.
+pub fn free_space(stat: &StatVfs) -> Bytes {
+    // f_bavail leaves out the blocks reserved for root, f_bfree does not (statvfs(3)).
+    Bytes::new(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 /// The block device that `source` names, by its node or, where `/dev` lacks it, by its name.
@@ -159,8 +164,44 @@ pub(crate) fn btrfs_of_member(root: &SystemDir, member: &str) -> Option<SystemDi
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::StatVfsMountFlags;
+
     use super::*;
     use crate::tests::fixture::Fixture;
+
+    /// A filesystem whose every count is another one.
+    fn counts(f_frsize: u64, f_blocks: u64, [f_bfree, f_bavail]: [u64; 2]) -> StatVfs {
+        StatVfs {
+            f_bsize: 65_536,
+            f_frsize,
+            f_blocks,
+            f_bfree,
+            f_bavail,
+            f_files: 11,
+            f_ffree: 7,
+            f_favail: 5,
+            f_fsid: 3,
+            f_flag: StatVfsMountFlags::empty(),
+            f_namemax: 255,
+        }
+    }
+
+    #[test]
+    fn free_space_is_without_the_blocks_reserved_for_root_and_counted_in_fragments() {
+        // The rows: bytes of a fragment; fragments in all, free, and free for any user.
+        let rows = [
+            (counts(4096, 1000, [300, 250]), 4_096_000, 1_024_000),
+            (counts(1024, 1000, [300, 250]), 1_024_000, 256_000),
+            // Only root may still write.
+            (counts(4096, 1000, [50, 0]), 4_096_000, 0),
+            (counts(512, 9, [9, 8]), 4608, 4096),
+            (counts(4096, u64::MAX, [u64::MAX, u64::MAX - 1]), u64::MAX, u64::MAX),
+        ];
+        for (stat, size, free) in rows {
+            assert_eq!(free_space(&stat), Bytes::new(free));
+            assert_eq!(space(&stat), (Bytes::new(size), Bytes::new(free)));
+        }
+    }
 
     fn name_of(fixture: &Fixture, source: &str) -> Option<String> {
         let identify = fixture.identify();

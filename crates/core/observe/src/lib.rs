@@ -53,6 +53,7 @@ pub use error::{StackError, StackErrorKind};
 pub use family::Holder;
 pub use filesystem::FilesystemFacts;
 pub use host::{Host, LabFacts, LabTiming, read_host, read_nodes};
+pub use identity::free_space;
 pub use layer::{Layer, LayerKind, Stack, leaf_devices};
 pub use mountinfo::{MountedThing, UnmountedPlace, mounted_at, unmounted_place};
 pub use open_files::{
@@ -61,7 +62,8 @@ pub use open_files::{
 };
 pub use power_state::{DriveCounters, PowerState, read_power_state};
 pub use process_facts::{
-    CgroupLimits, ProcessFacts, RunningProgram, process_names, running_programs,
+    CgroupLimits, MemoryGroup, ProcessFacts, RunningProgram, memory_group, process_names,
+    running_programs,
 };
 pub use signature::Signature;
 pub use strace::read_strace;

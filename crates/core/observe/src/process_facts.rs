@@ -204,13 +204,51 @@ fn group_path(root: &SystemDir) -> Option<String> {
 
 /// The group's directory and those above it, up to where the hierarchy is mounted.
 fn groups_upward(root: &SystemDir, path: &str) -> Vec<SystemDir> {
-    let mounts = parse_mountinfo(&root.bytes("proc/self/mountinfo").unwrap_or_default());
+    let mounts = mounts(root);
     let Some(mount) = mounts.iter().find(|mount| mount.fs_type == "cgroup2") else {
         return Vec::new();
     };
     let top = root.join(mount.mount_point.strip_prefix("/").unwrap_or(&mount.mount_point));
     let within = within_mount(mount, Path::new(path));
     within.ancestors().map(|relative| top.join(relative)).collect()
+}
+
+/// The control group that counts the memory of this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryGroup {
+    pub directory: PathBuf,
+    /// Name of the file with the limit in bytes, which differs between the versions.
+    pub limit_file: &'static str,
+}
+
+/// The group of the memory controller, in a hierarchy of version 1 or the unified one; `None` if it
+/// is not mounted.
+pub fn memory_group() -> Option<MemoryGroup> {
+    find_memory_group(&SystemDir::live_root())
+}
+
+fn find_memory_group(root: &SystemDir) -> Option<MemoryGroup> {
+    let (groups, mounts) = (root.text("proc/self/cgroup")?, mounts(root));
+    // `number:controllers:path`, where the path may have colons (cgroups(7)).
+    let lines = || groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+    let has_memory = |names: &str| names.split(',').any(|name| name == "memory");
+    // A controller is in one hierarchy only: where version 1 has it, the unified one has no limit.
+    let first_version = lines().find(|(controllers, _)| has_memory(controllers));
+    let unified = || lines().find(|(controllers, _)| controllers.is_empty());
+    let (path, fs_type, controller, limit_file) = match first_version {
+        Some((_, path)) => (path, "cgroup", Some("memory"), "memory.limit_in_bytes"),
+        None => (unified()?.1, "cgroup2", None, "memory.max"),
+    };
+    let has = |mount: &MountEntry, name: &str| mount.options.iter().any(|option| option == name);
+    let mount = mounts
+        .iter()
+        .find(|mount| mount.fs_type == fs_type && controller.is_none_or(|name| has(mount, name)))?;
+    let directory = mount.mount_point.join(within_mount(mount, Path::new(path)));
+    Some(MemoryGroup { directory, limit_file })
+}
+
+fn mounts(root: &SystemDir) -> Vec<MountEntry> {
+    parse_mountinfo(&root.bytes("proc/self/mountinfo").unwrap_or_default())
 }
 
 fn within_mount<'a>(mount: &MountEntry, path: &'a Path) -> &'a Path {
@@ -295,7 +333,7 @@ mod tests {
     fn limited() -> Fixture {
         let fixture = Fixture::new();
         fixture.file("proc/self/cgroup", "4:memory:/old\n0::/slice/job\n");
-        fixture.mounts("31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+        fixture.mounts(UNIFIED);
         let groups = "sys/fs/cgroup";
         fixture.file(&format!("{groups}/slice/memory.max"), "1073741824\n");
         fixture.file(&format!("{groups}/slice/job/memory.max"), "max\n");
@@ -345,6 +383,59 @@ mod tests {
     #[test]
     fn time_spent_throttled_is_summed_on_the_way_up() {
         assert_eq!(throttled_usec(&limited().root()), Some(42));
+    }
+
+    const UNIFIED: &str = "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+
+    /// As systemd mounts both versions: memory in one hierarchy with cpu, and processes by version 2.
+    const HYBRID: &str = "31 23 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n\
+                          32 23 0:29 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n\
+                          33 23 0:30 / /sys/fs/cgroup/cpu,memory rw - cgroup cgroup rw,cpu,memory\n";
+
+    #[test]
+    fn memory_is_counted_by_version_1_where_it_has_the_controller_and_else_by_the_unified_tree() {
+        let found = |groups: &str, mounts: &str| {
+            let fixture = Fixture::new();
+            fixture.file("proc/self/cgroup", groups);
+            fixture.mounts(mounts);
+            let group = find_memory_group(&fixture.root())?;
+            Some((group.directory.to_str().unwrap().to_owned(), group.limit_file))
+        };
+        let of = |directory: &str, limit: &'static str| Some((directory.to_owned(), limit));
+        let (first, unified) = ("memory.limit_in_bytes", "memory.max");
+        let alone = "32 23 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+                     33 23 0:30 / /cg/memory rw - cgroup cgroup rw,memory\n";
+        // A container without a cgroup namespace: only its group is mounted.
+        let container =
+            "33 23 0:30 /docker/ab /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
+        let pod = "31 23 0:28 /pods/ab /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        for (groups, mounts, expected) in [
+            ("0::/\n", UNIFIED, of("/sys/fs/cgroup/", unified)),
+            ("0::/user.slice/x\n", UNIFIED, of("/sys/fs/cgroup/user.slice/x", unified)),
+            (
+                "0::/user.slice/user-1000.slice/user@1000.service/a:b.scope\n",
+                UNIFIED,
+                of(
+                    "/sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/a:b.scope",
+                    unified,
+                ),
+            ),
+            ("4:memory:/a/b\n1:name=systemd:/c\n", alone, of("/cg/memory/a/b", first)),
+            ("4:memory:/a/b\n0::/\n", alone, of("/cg/memory/a/b", first)),
+            ("5:cpu,memory:/x\n0::/\n", HYBRID, of("/sys/fs/cgroup/cpu,memory/x", first)),
+            ("0::/y\n5:memory,cpu:/x\n", HYBRID, of("/sys/fs/cgroup/cpu,memory/x", first)),
+            // Another controller, whose name begins alike.
+            ("3:cpuset,memory2:/z\n0::/y\n", HYBRID, of("/sys/fs/cgroup/unified/y", unified)),
+            ("4:memory:/docker/ab\n", container, of("/sys/fs/cgroup/memory/", first)),
+            ("4:memory:/docker/ab/job\n", container, of("/sys/fs/cgroup/memory/job", first)),
+            ("4:memory:/\n", container, of("/sys/fs/cgroup/memory/", first)),
+            ("0::/pods/ab/job\n", pod, of("/sys/fs/cgroup/job", unified)),
+            ("0::/\n", "", None),
+            ("4:memory:/a\n0::/\n", UNIFIED, None),
+            ("", UNIFIED, None),
+        ] {
+            assert_eq!(found(groups, mounts), expected, "{groups}{mounts}");
+        }
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(crate) fn each_line(
             return Err(TraceTextError::new(*what));
         }
         if line.contains(&0) {
-            return Ok(Some(format!("line {number} has zero bytes, like a file torn by a crash")));
+            return Ok(Some(format!("line {number} contains NUL bytes, as after a crash")));
         }
         if !line.ends_with(b"\n") {
             let is_long = line.len() as u64 == LINE_MAX;
@@ -54,16 +54,13 @@ pub(crate) fn each_line(
 
 /// The first bytes of files that only the tracer reads, or that have to be unpacked.
 const BINARY: [(&[u8], &str); 6] = [
-    (b"\x1f\x8b", "it is compressed by gzip: decompress it first"),
-    (b"\x28\xb5\x2f\xfd", "it is compressed by zstd: decompress it first"),
-    (b"\xfd7zXZ\0", "it is compressed by xz: decompress it first"),
-    (b"PERFILE2", "it is a file of perf record: use the output of perf script"),
-    (
-        b"\x17\x08\x44tracing",
-        "it is a file of trace-cmd record: use the output of trace-cmd report",
-    ),
+    (b"\x1f\x8b", "it is compressed with gzip: decompress it first"),
+    (b"\x28\xb5\x2f\xfd", "it is compressed with zstd: decompress it first"),
+    (b"\xfd7zXZ\0", "it is compressed with xz: decompress it first"),
+    (b"PERFILE2", "it is a perf record file: use the output of perf script"),
+    (b"\x17\x08\x44tracing", "it is a trace-cmd record file: use the output of trace-cmd report"),
     // BLK_IO_TRACE_MAGIC of a little-endian machine, and its version.
-    (b"\x07taee", "it is a file of blktrace: use the output of blkparse"),
+    (b"\x07taee", "it is a blktrace file: use the output of blkparse"),
 ];
 
 /// Recognises by one of its lines a text without requests: its type, and what to do. `is_call` knows
@@ -137,7 +134,7 @@ mod tests {
         let zeros = std::io::repeat(0).take(1 << 50);
         let (seen, end) = lines(std::io::BufReader::new("one\ntwo\nthr".as_bytes().chain(zeros)));
         assert_eq!(seen, ["one", "two"]);
-        let why = "line 3 has zero bytes, like a file torn by a crash";
+        let why = "line 3 contains NUL bytes, as after a crash";
         assert_eq!(end.unwrap().as_deref(), Some(why));
     }
 
@@ -156,9 +153,9 @@ mod tests {
     #[test]
     fn packed_and_binary_files_are_named() {
         for (head, words) in [
-            (b"\x1f\x8b\x08".as_slice(), "compressed by gzip"),
-            (b"\x28\xb5\x2f\xfd\x04", "compressed by zstd"),
-            (b"\xfd7zXZ\0\0", "compressed by xz"),
+            (b"\x1f\x8b\x08".as_slice(), "compressed with gzip"),
+            (b"\x28\xb5\x2f\xfd\x04", "compressed with zstd"),
+            (b"\xfd7zXZ\0\0", "compressed with xz"),
             (b"PERFILE2h\0", "perf script"),
             (b"\x17\x08\x44tracing6", "trace-cmd report"),
             (b"\x07taee\0", "blkparse"),

@@ -280,7 +280,7 @@ impl Campaign {
             if let Until::SteadyState { tracked, window, .. } = rounds.until
                 && (tracked >= section.steps || window < 2)
             {
-                return fail("tracks a step that it does not have");
+                return fail("tracks a step that does not exist");
             }
         }
         Ok(())

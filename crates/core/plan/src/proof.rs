@@ -382,11 +382,11 @@ impl LossClass {
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Gone => "did not come back whole",
-            Self::Unreadable => "returns errors where it was written",
-            Self::Misdirected => "stored a write in the place of another",
+            Self::Unreadable => "returns errors for data that was written",
+            Self::Misdirected => "stored a write at the wrong place",
             Self::Corrupt => "returns data that was never written",
             Self::Collateral => "changed data that was not being written",
-            Self::Unstable => "answers reads of the same data differently",
+            Self::Unstable => "returns different data for repeated reads",
             Self::Lost => "lost acknowledged writes",
             Self::Torn => "kept acknowledged writes in part",
             Self::CheckFailed => "fails its check: acknowledged data is missing or corrupt",

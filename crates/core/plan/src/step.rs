@@ -246,7 +246,7 @@ impl Load {
     pub fn validate_log(&self) -> Result<(), String> {
         let threads = self.workload.group_commit.map(|policy| policy.threads);
         let what = match (threads, self.engine) {
-            (Some(_), EngineKind::Fio) => "hands records to a log: fio has none",
+            (Some(_), EngineKind::Fio) => "group commit: fio has no equivalent",
             (Some(CommitterThreads::OneEach), EngineKind::Null) => {
                 "has committers with a thread each, which the virtual clock does not know; they \
                  need the engine sync, or no threads"

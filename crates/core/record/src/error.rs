@@ -1,10 +1,11 @@
-//! The one error of this crate.
+//! The kinds of this crate's one error.
 
-use std::fmt;
+use std::error::Error;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use durio_command::{CommandError, CommandErrorKind, Ending};
+use durio_base::{CallError, CallErrorKind};
+use durio_command::{CommandErrorKind, Ending};
 
 use crate::Outcome;
 
@@ -24,49 +25,28 @@ pub enum RecordErrorKind {
 }
 
 /// A failed reading or writing of a record.
-#[derive(Debug)]
-pub struct RecordError {
-    /// What callers can act on.
-    pub kind: RecordErrorKind,
-    /// The operation, as "cannot {operation}".
-    pub operation: &'static str,
-    pub path: PathBuf,
-    pub source: Box<dyn std::error::Error + Send + Sync>,
-}
+pub type RecordError = CallError<RecordErrorKind>;
 
-impl fmt::Display for RecordError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot {} '{}'", self.operation, self.path.display())
+impl CallErrorKind for RecordErrorKind {
+    fn from_system(_source: &io::Error) -> Self {
+        Self::Io
     }
-}
 
-impl std::error::Error for RecordError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(self.source.as_ref())
-    }
-}
-
-impl From<RecordError> for CommandError {
-    fn from(error: RecordError) -> Self {
-        let hint = match error.kind {
-            RecordErrorKind::NotOurs => {
+    fn hint(self, source: &io::Error) -> Option<&'static str> {
+        match self {
+            Self::NotOurs => {
                 Some("run durio as its owner, or make it root's: chown -R root, chmod -R go-w")
             }
-            RecordErrorKind::NotARunFolder => {
-                Some("durio runs lists the run folders that are kept")
+            Self::NotARunFolder => Some("durio runs lists the run folders that are kept"),
+            Self::NewerSchema => {
+                Some("read it with the version of durio that wrote it, or a newer one")
             }
-            RecordErrorKind::NewerSchema => {
-                Some("read it with the durio that wrote it, or a newer one")
+            Self::Malformed => {
+                Some("the record is damaged or was modified; durio runs lists the others")
             }
-            RecordErrorKind::Malformed => {
-                Some("the record is damaged, or was changed; durio runs lists the others")
-            }
-            RecordErrorKind::Io => {
-                error.is_disk_full().then_some("make room, or name another place with --out")
-            }
-        };
-        let error = Self::of(CommandErrorKind::CannotMeasure, error);
-        hint.into_iter().fold(error, Self::hint)
+            Self::Io => (source.kind() == io::ErrorKind::StorageFull)
+                .then_some("free some space, or name another place with --out"),
+        }
     }
 }
 
@@ -80,44 +60,34 @@ impl From<Outcome> for Ending {
     }
 }
 
-impl RecordError {
-    pub(crate) fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
-        let path = path.to_owned();
-        Self { kind: RecordErrorKind::Io, operation, path, source: source.into() }
-    }
+/// An error of the system.
+pub(crate) fn failed(operation: &'static str, path: &Path, source: io::Error) -> RecordError {
+    RecordError::at(operation, path, source)
+}
 
-    /// An error of the system, or of a file that is not a record's: of another kind, or too long.
-    pub(crate) fn reading(path: &Path, source: io::Error) -> Self {
-        match source.kind() {
-            io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidInput => {
-                Self::malformed("read", path, source)
-            }
-            _ => Self::io("read", path, source),
+/// An error of the system, or of a file that is not a record's: of another kind, or too long.
+pub(crate) fn reading(path: &Path, source: io::Error) -> RecordError {
+    match source.kind() {
+        io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidInput => {
+            malformed("read", path, source)
         }
+        _ => failed("read", path, source),
     }
+}
 
-    pub(crate) fn malformed(
-        operation: &'static str,
-        path: &Path,
-        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-    ) -> Self {
-        let path = path.to_owned();
-        Self { kind: RecordErrorKind::Malformed, operation, path, source: source.into() }
-    }
+pub(crate) fn malformed(
+    operation: &'static str,
+    path: &Path,
+    source: impl Into<Box<dyn Error + Send + Sync>>,
+) -> RecordError {
+    RecordError::because(RecordErrorKind::Malformed, operation, source).about(path.display())
+}
 
-    /// True if the record's storage refused: it is there, and its contents cannot be known now.
-    pub fn is_of_storage(&self) -> bool {
-        let source = self.source.downcast_ref::<io::Error>().map(io::Error::kind);
-        let is_absent =
-            matches!(source, Some(io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied));
-        self.kind == RecordErrorKind::Io && !is_absent
-    }
-
-    /// True if the record's own disk is full.
-    pub fn is_disk_full(&self) -> bool {
-        let source = self.source.downcast_ref::<io::Error>();
-        source.is_some_and(|error| error.kind() == io::ErrorKind::StorageFull)
-    }
+/// True if the record's storage refused: the record exists, and its contents cannot be known now.
+pub fn is_of_storage(error: &RecordError) -> bool {
+    let is_absent =
+        matches!(error.source.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied);
+    error.kind == RecordErrorKind::Io && !is_absent
 }
 
 #[cfg(test)]
@@ -125,7 +95,7 @@ mod tests {
     use super::*;
 
     fn of(kind: io::ErrorKind) -> RecordError {
-        RecordError::io("write", Path::new("/r/f"), kind.into())
+        failed("write", Path::new("/r/f"), kind.into())
     }
 
     #[test]
@@ -139,18 +109,19 @@ mod tests {
             (Kind::PermissionDenied, false, false),
         ] {
             let error = of(kind);
-            assert_eq!(error.is_of_storage(), is_of_storage, "{kind:?}");
-            assert_eq!(error.is_disk_full(), is_full, "{kind:?}");
+            assert_eq!(super::is_of_storage(&error), is_of_storage, "{kind:?}");
+            assert_eq!(error.hint().is_some(), is_full, "{kind:?}");
         }
-        let damaged = RecordError::malformed("read", Path::new("/r/f"), "no JSON");
-        assert!(!damaged.is_of_storage() && !damaged.is_disk_full());
+        let damaged = malformed("read", Path::new("/r/f"), "no JSON");
+        assert!(!is_of_storage(&damaged));
+        assert!(damaged.hint().unwrap().contains("damaged"));
     }
 
     #[test]
     fn an_error_names_what_was_done_to_which_file_and_why() {
         let error = of(io::ErrorKind::StorageFull);
         assert_eq!(error.to_string(), "cannot write '/r/f'");
-        let source = std::error::Error::source(&error).unwrap().to_string();
+        let source = Error::source(&error).unwrap().to_string();
         assert_eq!(source, io::Error::from(io::ErrorKind::StorageFull).to_string());
         for (kind, expected) in [
             (io::ErrorKind::FileTooLarge, RecordErrorKind::Malformed),
@@ -158,7 +129,7 @@ mod tests {
             (io::ErrorKind::NotFound, RecordErrorKind::Io),
             (io::ErrorKind::Other, RecordErrorKind::Io),
         ] {
-            let read = RecordError::reading(Path::new("/r/f"), kind.into());
+            let read = reading(Path::new("/r/f"), kind.into());
             assert_eq!((read.kind, read.operation), (expected, "read"), "{kind:?}");
         }
     }

@@ -21,6 +21,7 @@ use durio_observe::{Host, Stack};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::error::{failed, malformed, reading};
 use crate::{RecordError, RecordErrorKind};
 
 /// Version of the run folder. A reader reads its own version and older ones.
@@ -289,26 +290,22 @@ impl<M: FolderManifest> ManifestFolder<M> {
 
 /// Makes a folder for a record, which must not exist.
 pub(crate) fn make_folder(path: &Path, operation: &'static str) -> Result<Folder, RecordError> {
-    Folder::make(path).map_err(|error| RecordError::io(operation, path, error))
+    Folder::make(path).map_err(|error| failed(operation, path, error))
 }
 
 /// Opens a folder that is read.
 pub(crate) fn open_folder(path: &Path, operation: &'static str) -> Result<Folder, RecordError> {
     Folder::open(path).map_err(|error| RecordError {
         kind: RecordErrorKind::NotARunFolder,
-        operation,
-        path: path.to_owned(),
-        source: error.into(),
+        ..failed(operation, path, error)
     })
 }
 
 /// Refuses to write into a folder that others can exchange files in, if durio is root.
 pub(crate) fn check_owner(folder: &Folder) -> Result<(), RecordError> {
-    folder.check_owner().map_err(|error| RecordError {
-        kind: RecordErrorKind::NotOurs,
-        operation: "write into",
-        path: folder.path().to_owned(),
-        source: error.into(),
+    folder.check_owner().map_err(|error| {
+        let error = failed("write into", folder.path(), error);
+        RecordError { kind: RecordErrorKind::NotOurs, ..error }
     })
 }
 
@@ -326,13 +323,13 @@ pub(crate) fn replace_bytes(folder: &Folder, name: &str, bytes: &[u8]) -> Result
     // Each time: the folder may have changed hands since it was opened.
     check_owner(folder)?;
     let path = folder.path().join(name);
-    folder.replace(name, bytes).map_err(|error| RecordError::io("write", &path, error))
+    folder.replace(name, bytes).map_err(|error| failed("write", &path, error))
 }
 
 /// A document as a file has it.
 pub(crate) fn to_json(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, RecordError> {
-    let mut text = serde_json::to_vec_pretty(value)
-        .map_err(|error| RecordError::malformed("write", path, error))?;
+    let mut text =
+        serde_json::to_vec_pretty(value).map_err(|error| malformed("write", path, error))?;
     text.push(b'\n');
     Ok(text)
 }
@@ -345,17 +342,14 @@ pub(crate) fn read<T: DeserializeOwned>(
     schema_known: u32,
     operation: &'static str,
 ) -> Result<T, RecordError> {
-    let refused = |kind, reason: String| RecordError {
-        kind,
-        operation,
-        path: folder.path().to_owned(),
-        source: reason.into(),
+    let refused = |kind, reason: String| {
+        RecordError::because(kind, operation, reason).about(folder.path().display())
     };
     let bytes = bytes(folder, name)?.ok_or_else(|| {
         refused(RecordErrorKind::NotARunFolder, format!("it has no file '{name}'"))
     })?;
     let path = folder.path().join(name);
-    let malformed = |error| RecordError::malformed("read", &path, error);
+    let malformed = |error| malformed("read", &path, error);
     // First of all: changes of a newer durio must be reported as such, not as a wrong field.
     let ManifestSchema { schema } = serde_json::from_slice(&bytes).map_err(malformed)?;
     if schema > schema_known {
@@ -373,9 +367,9 @@ pub(crate) fn read_json<T: DeserializeOwned>(
     name: &str,
 ) -> Result<T, RecordError> {
     let path = folder.path().join(name);
-    let absent = || RecordError::io("read", &path, io::ErrorKind::NotFound.into());
+    let absent = || failed("read", &path, io::ErrorKind::NotFound.into());
     let bytes = bytes(folder, name)?.ok_or_else(absent)?;
-    serde_json::from_slice(&bytes).map_err(|error| RecordError::malformed("read", &path, error))
+    serde_json::from_slice(&bytes).map_err(|error| malformed("read", &path, error))
 }
 
 /// The path of a folder inside of `folder`; none for a name that leads out of it.
@@ -391,7 +385,7 @@ fn bytes(folder: &Folder, name: &str) -> Result<Option<Vec<u8>>, RecordError> {
     match read {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(RecordError::reading(&folder.path().join(name), error)),
+        Err(error) => Err(reading(&folder.path().join(name), error)),
     }
 }
 

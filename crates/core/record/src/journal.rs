@@ -27,6 +27,7 @@ use leftovers::left_in;
 use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW, flock, futimens};
 use serde::{Deserialize, Serialize};
 
+use crate::error::{failed, malformed};
 use crate::{RecordError, StateFolder, StatePart, file_names};
 
 pub use leftovers::{Leftover, remove_leftovers};
@@ -101,8 +102,7 @@ impl Journal {
     /// that cannot be written to is an error too, unless none was given.
     pub fn begin(run_folder: &Path, leftovers: Option<&Leftovers>) -> Result<Self, RecordError> {
         let path = run_folder.join(file_names::JOURNAL);
-        let folder =
-            Folder::open(run_folder).map_err(|error| RecordError::io("make", &path, error))?;
+        let folder = Folder::open(run_folder).map_err(|error| failed("make", &path, error))?;
         Self::begin_in(&folder, leftovers)
     }
 
@@ -119,9 +119,9 @@ impl Journal {
                 // The name too: a power cut that removed the journal would leave unknown files.
                 folder.sync().map(|()| file)
             })
-            .map_err(|error| RecordError::io("make", &path, error))?;
+            .map_err(|error| failed("make", &path, error))?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|errno| RecordError::io("lock", &path, errno.into()))?;
+            .map_err(|errno| failed("lock", &path, errno.into()))?;
         let pointer = leftovers.map(|leftovers| point_to(leftovers, &path)).transpose()?;
         Ok(Self { file, path, pointer, left: Vec::new(), sign: None })
     }
@@ -133,10 +133,10 @@ impl Journal {
     /// the run would take later changes of that file for its own.
     pub fn resume(run_folder: &Path, leftovers: Option<&Leftovers>) -> Result<Self, RecordError> {
         let path = run_folder.join(file_names::JOURNAL);
-        let fail = |error| RecordError::io("go on with", &path, error);
+        let fail = |error| failed("go on with", &path, error);
         let mut file = open_or_make(run_folder).map_err(fail)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|errno| RecordError::io("lock (the run lives?)", &path, errno.into()))?;
+            .map_err(|errno| failed("lock (the run lives?)", &path, errno.into()))?;
         if let Some(left) = left_in(&file).map_err(fail)?.first() {
             return Err(fail(io::Error::other(format!("'{}' may remain of it", left.path))));
         }
@@ -168,8 +168,8 @@ impl Journal {
     /// # Errors
     /// If the journal cannot be written.
     pub fn remember(&mut self, made: &MadeFile) -> Result<(), RecordError> {
-        let mut line = serde_json::to_vec(made)
-            .map_err(|error| RecordError::malformed("write", &self.path, error))?;
+        let mut line =
+            serde_json::to_vec(made).map_err(|error| malformed("write", &self.path, error))?;
         line.push(b'\n');
         self.left.retain(|path| *path != made.path);
         if !made.removed {
@@ -178,7 +178,7 @@ impl Journal {
         // On disk before the file is made: a power cut must not leave unknown files.
         let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
         let written = written.and_then(|()| self.live());
-        written.map_err(|error| RecordError::io("write", &self.path, error))
+        written.map_err(|error| failed("write", &self.path, error))
     }
 
     fn live(&mut self) -> io::Result<()> {
@@ -237,16 +237,15 @@ fn point_to(leftovers: &Leftovers, journal: &Path) -> Result<Pointer, RecordErro
     let place = state.folder().path().join(StatePart::Leftovers.name());
     let folder = state
         .make_part(StatePart::Leftovers)
-        .map_err(|error| RecordError::io("make the folder", &place, error))?;
+        .map_err(|error| failed("make the folder", &place, error))?;
     // Readers of the pointer have another working directory.
-    let absolute =
-        fs::canonicalize(journal).map_err(|error| RecordError::io("look at", journal, error))?;
+    let absolute = fs::canonicalize(journal).map_err(|error| failed("look at", journal, error))?;
     let name = absolute.parent().and_then(Path::file_name).unwrap_or_default().to_owned();
     // Half a pointer must not be readable: it would lead nowhere, and be forgotten.
     if let Err(error) = folder.replace(&name, absolute.as_os_str().as_bytes()) {
         // It may be there, and not last.
         let _ = folder.remove_file(&name);
-        return Err(RecordError::io("write", &place.join(&name), error));
+        return Err(failed("write", &place.join(&name), error));
     }
     Ok(Pointer { folder, name })
 }

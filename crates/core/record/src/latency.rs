@@ -136,7 +136,7 @@ impl SparseHistogram {
     /// The latency in nanoseconds at or below which this share of them lies, 0 to 1, as
     /// HdrHistogram has it: the largest of the bucket, and of quantile 0 the smallest. 0 if empty.
     pub fn value_at_quantile(&self, quantile: f64) -> u64 {
-        #[expect(clippy::cast_precision_loss, reason = "as the crate for full histograms counts")]
+        #[expect(clippy::cast_precision_loss, reason = "counts as the full-histogram crate does")]
         let wanted = (quantile.min(1.0) * self.count() as f64).ceil();
         #[expect(
             clippy::cast_possible_truncation,

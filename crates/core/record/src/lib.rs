@@ -20,7 +20,7 @@ mod writer;
 
 // A name of an operation belongs to the plan, where its limits are, and to every event.
 pub use durio_plan::OperationName;
-pub use error::{RecordError, RecordErrorKind};
+pub use error::{RecordError, RecordErrorKind, is_of_storage};
 pub use event::{
     Accounting, Batches, CommitsTraced, ContextSwitches, Event, Interval, JobEnded,
     LatencyComponents, MemoryMeasured, OperationPath, OperationRecord, Outcome, Pacing, PathDevice,

@@ -176,9 +176,7 @@ impl OperationTrace {
         }
         // Behind the last line is the sum over all of them.
         if next(&mut line, LINE_LENGTH_MAX).map_err(damaged)? > 0 {
-            return Err(invalid(format!(
-                "it has more than the {all} operations that it should have"
-            )));
+            return Err(invalid(format!("it has more than the expected {all} operations")));
         }
         Ok(Self::new(head.capture, head.files, operations))
     }
@@ -205,7 +203,7 @@ fn operation(line: &[u8], files: usize) -> Result<TracedOperation, String> {
         .find(|call| call.name == name && matches!(call.role, CallRole::Write | CallRole::Sync))
         .ok_or_else(|| format!("'{name}' neither writes nor syncs"))?;
     if file >= files {
-        return Err(format!("it is of file {file} of {files}"));
+        return Err(format!("it refers to file {file} of {files}"));
     }
     if (call.role == CallRole::Sync && (bytes > 0 || offset.is_some()))
         || (call.role == CallRole::Write && bytes == 0)
@@ -329,7 +327,10 @@ mod tests {
         };
         assert!(read(format!("{head}\n[5,1,7,0,\"write\",0,8,false]\n")).is_ok());
         for (line, words) in [
-            (r#"[0,1,7,1,"write",0,8,false]"#, "line 2 is not an operation: it is of file 1 of 1"),
+            (
+                r#"[0,1,7,1,"write",0,8,false]"#,
+                "line 2 is not an operation: it refers to file 1 of 1",
+            ),
             (r#"[0,1,7,0,"lseek",0,8,false]"#, "'lseek' neither writes nor syncs"),
             (
                 r#"[0,1,7,0,"write",9223372036854775807,8,false]"#,
@@ -347,7 +348,7 @@ mod tests {
         }
         let line = r#"[0,1,7,0,"write",0,8,false]"#;
         let error = read(format!("{head}\n{line}\n{line}\n")).unwrap_err().to_string();
-        assert!(error.contains("more than the 1 operations"), "{error}");
+        assert!(error.contains("more than the expected 1 operations"), "{error}");
         let none = head.replace(r#""operations":1"#, r#""operations":0"#);
         assert!(read(none).unwrap_err().to_string().contains("it has 0 operations"));
         for (text, words) in [

@@ -20,6 +20,7 @@ use durio_observe::{Host, PowerState, Stack};
 use durio_plan::proof::{LossClass, ProofPlan};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::error::{failed, malformed, reading};
 use crate::folder::{FolderManifest, ManifestFolder, check_owner, open_folder};
 use crate::{Outcome, RecordError};
 
@@ -279,7 +280,7 @@ impl ProofFolder {
         let folder = open_folder(self.path(), "write the proof folder")?;
         check_owner(&folder)?;
         let path = folder.path().join(CUTS);
-        let fail = |error| RecordError::io("write", &path, error);
+        let fail = |error| failed("write", &path, error);
         let file = match folder.open_own(CUTS) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => folder.make_file(CUTS),
             file => file,
@@ -300,16 +301,14 @@ impl ProofFolder {
         let path = folder.path().join(CUTS);
         let file = match folder.open_file(CUTS) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            file => file.map_err(|error| RecordError::reading(&path, error))?,
+            file => file.map_err(|error| reading(&path, error))?,
         };
         let mut reader = BufReader::new(file);
         let mut cuts = Vec::new();
-        while let Some(line) =
-            whole_line(&mut reader).map_err(|error| RecordError::reading(&path, error))?
-        {
+        while let Some(line) = whole_line(&mut reader).map_err(|error| reading(&path, error))? {
             let cut = serde_json::from_slice(&line).map_err(|error| {
                 let reason = format!("line {}: {error}", cuts.len() + 1);
-                RecordError::malformed("read", &path, reason)
+                malformed("read", &path, reason)
             })?;
             cuts.push(cut);
         }
@@ -324,10 +323,9 @@ impl CutWriter {
     /// If it cannot be written, for example because the disk is full.
     pub fn write(&mut self, cut: &CutRecord) -> Result<(), RecordError> {
         let path = self.folder.path().join(CUTS);
-        let mut line = serde_json::to_vec(cut)
-            .map_err(|error| RecordError::malformed("write", &path, error))?;
+        let mut line = serde_json::to_vec(cut).map_err(|error| malformed("write", &path, error))?;
         line.push(b'\n');
-        self.file.write_all(&line).map_err(|error| RecordError::io("write", &path, error))
+        self.file.write_all(&line).map_err(|error| failed("write", &path, error))
     }
 }
 

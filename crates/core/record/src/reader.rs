@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use durio_block::Folder;
 use durio_plan::Plan;
 
+use crate::error::{failed, is_of_storage, malformed, reading};
 use crate::histogram_log::HistogramLogReader;
 use crate::{
     Environment, Latency, Manifest, RUN_FOLDER_SCHEMA, RecordError, TimedEvent, file_names, folder,
@@ -38,9 +39,8 @@ impl RunFolder {
         let manifest = folder::read(&folder, file_names::MANIFEST, RUN_FOLDER_SCHEMA, OPERATION)?;
         let plan: Plan = folder::read_json(&folder, file_names::PLAN)?;
         // Events are looked up in it by index.
-        plan.validate().map_err(|reason| {
-            RecordError::malformed("read", &path.join(file_names::PLAN), reason)
-        })?;
+        plan.validate()
+            .map_err(|reason| malformed("read", &path.join(file_names::PLAN), reason))?;
         let environment = folder::read_json(&folder, file_names::ENVIRONMENT)?;
         Ok(Self { folder, manifest, plan, environment })
     }
@@ -65,7 +65,7 @@ impl RunFolder {
     pub fn events(&self) -> Result<EventReader, RecordError> {
         let open = |name: &str| {
             let file = self.folder.open_file(name);
-            let fail = |error| RecordError::reading(&self.path().join(name), error);
+            let fail = |error| reading(&self.path().join(name), error);
             Ok(BufReader::new(file.map_err(fail)?))
         };
         Ok(EventReader {
@@ -110,7 +110,7 @@ impl EventReader {
             match self.next_line() {
                 Ok(None) => return true,
                 // What cannot be read may be anything, and each further read could fail too.
-                Err(error) if error.is_of_storage() => return false,
+                Err(error) if is_of_storage(&error) => return false,
                 Err(_) => {}
                 Ok(Some(line)) => {
                     let event = TimedEvent::read(&line).ok();
@@ -128,7 +128,7 @@ impl EventReader {
         let mut limited = std::io::Read::take(&mut self.lines, LINE_LENGTH_MAX);
         let count = limited
             .read_until(b'\n', &mut line)
-            .map_err(|error| RecordError::io("read", &self.path, error))?;
+            .map_err(|error| failed("read", &self.path, error))?;
         self.line_number += 1;
         // A folder from another user may hold a line without an end.
         if count as u64 == LINE_LENGTH_MAX {
@@ -144,13 +144,13 @@ impl EventReader {
         let number = self.line_number;
         let reason =
             format!("line {number}: {reason}; the last {missing} of its {all} bytes are left out");
-        RecordError::malformed("read", &self.path, reason)
+        malformed("read", &self.path, reason)
     }
 
     fn next_event(&mut self) -> Result<Option<TimedEvent>, RecordError> {
         let Some(line) = self.next_line()? else { return Ok(None) };
         if !line.ends_with(b"\n") {
-            return Err(self.unreadable("it was not written to its end (a kill or a power cut)"));
+            return Err(self.unreadable("it is incomplete (a kill or a power cut)"));
         }
         let mut timed = TimedEvent::read(&line).map_err(|error| self.unreadable(error))?;
         timed.event.validate().map_err(|reason| self.unreadable(reason))?;
@@ -164,7 +164,7 @@ impl EventReader {
         let Some(tag) = &latency.tag else { return Ok(()) };
         let histogram = self.histograms.next_tagged(tag);
         let histogram = histogram
-            .map_err(|error| RecordError::io("read the histograms of", &self.path, error))?
+            .map_err(|error| failed("read the histograms of", &self.path, error))?
             .ok_or_else(|| {
                 let reason = format!("the histogram log has no readable entry '{tag}'");
                 self.unreadable(reason)

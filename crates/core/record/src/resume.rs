@@ -123,52 +123,21 @@ fn preconditions_of(plan: &Plan, step: &Step) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use durio_base::Bytes;
-    use durio_plan::{
-        Campaign, ClockChoice, EngineKind, Limit, Load, PLAN_SCHEMA, Purpose, Rounds, SectionKind,
-        Tracking, Until,
-    };
+    use durio_plan::{EngineKind, Limit, Load};
     use durio_workload::Workload;
+    use testkit::plans::campaign;
 
     use super::*;
     use crate::{RoundEnded, RunEnded, RunResumed, StepEnded};
 
     /// Preconditioning of one step, then two single steps, then a section of two in rounds.
     fn plan() -> Plan {
-        let roles = [(Role::Precondition, 0), (Role::Measure, 1), (Role::Measure, 1)];
-        let roles = roles.into_iter().chain([(Role::Measure, 2), (Role::Measure, 2)]);
-        let steps = (0..).zip(roles).map(|(index, (role, section))| {
-            let load = Load::new(0, Workload::default(), EngineKind::Null);
-            let step = Step::new(role, load, Limit::Operations(1), Nanos::from_secs(1));
-            Step { index, section: Some(section), ..step }
-        });
-        let until = Until::SteadyState {
-            tracked: 0,
-            tracking: Tracking::Iops,
-            window: 5,
-            excursion_per_mille: 200,
-            slope_per_mille: 100,
-        };
-        let section = |first_step, steps, rounds| PlanSection {
-            name: String::new(),
-            summary: String::new(),
-            kind: SectionKind::Single,
-            first_step,
-            steps,
-            rounds,
-            baseline: None,
-        };
-        let rounds = Some(Rounds { max: 25, until });
-        let sections = vec![section(0, 1, None), section(1, 2, None), section(3, 2, rounds)];
-        Plan {
-            schema: PLAN_SCHEMA,
-            purpose: Purpose::Campaign,
-            seed: 1,
-            clock: ClockChoice::Auto,
-            targets: Vec::new(),
-            steps: steps.collect(),
-            campaign: Some(Campaign { sections, ..Campaign::default() }),
-            thresholds: Vec::new(),
-        }
+        let roles = [(0, Role::Precondition), (1, Role::Measure), (1, Role::Measure)];
+        let rounds = [(2, Role::Measure); 2];
+        let steps = roles.into_iter().chain(rounds);
+        let steps: Vec<_> =
+            steps.map(|(section, role)| (section, role, Limit::Operations(1))).collect();
+        campaign(&steps, 2, 25)
     }
 
     fn ended(step: u32, round: u32, outcome: Outcome) -> Event {

@@ -17,6 +17,7 @@ use durio_plan::RawPath;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
+use crate::error::{failed, malformed};
 use crate::{RecordError, StateFolder, StatePart};
 
 // An entry is a path and two values; a larger file is not an entry.
@@ -54,13 +55,13 @@ impl SettingJournal {
     ) -> Result<Self, RecordError> {
         let path = state.folder().path().join(StatePart::Settings.name());
         let entry = path.join(name);
-        let bytes = serde_json::to_vec(changed)
-            .map_err(|error| RecordError::malformed("write", &entry, error))?;
+        let bytes =
+            serde_json::to_vec(changed).map_err(|error| malformed("write", &entry, error))?;
         let folder = state
             .make_part(StatePart::Settings)
-            .map_err(|error| RecordError::io("make the folder", &path, error))?;
-        let file = written(&folder, name, &bytes)
-            .map_err(|error| RecordError::io("write", &entry, error))?;
+            .map_err(|error| failed("make the folder", &path, error))?;
+        let file =
+            written(&folder, name, &bytes).map_err(|error| failed("write", &entry, error))?;
         Ok(Self { folder, name: name.to_owned(), _file: file })
     }
 

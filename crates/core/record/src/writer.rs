@@ -10,6 +10,7 @@ use durio_block::Folder;
 use durio_plan::{Plan, Role};
 use serde::Serialize;
 
+use crate::error::{failed, malformed};
 use crate::histogram_log::HistogramLogWriter;
 use crate::{Environment, Event, Latency, Manifest, RecordError, TimedEvent, file_names, folder};
 
@@ -49,8 +50,8 @@ impl RecordWriter {
         let path = folder.path().join(file_names::HISTOGRAMS);
         let log = create(&folder, file_names::HISTOGRAMS)?;
         let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let histograms = HistogramLogWriter::new(log, started)
-            .map_err(|error| RecordError::io("write", &path, error))?;
+        let histograms =
+            HistogramLogWriter::new(log, started).map_err(|error| failed("write", &path, error))?;
         let mut writer = Self { folder, events, histograms, part: 0 };
         // The header: a resumed run appends and writes none.
         writer.sync_histograms()?;
@@ -106,7 +107,7 @@ impl RecordWriter {
         self.write_histograms(at, &mut event)?;
         self.sync_histograms()?;
         self.write_event(at, event)?;
-        let fail = |error| RecordError::io("sync", &self.path(file_names::EVENTS), error);
+        let fail = |error| failed("sync", &self.path(file_names::EVENTS), error);
         // fdatasync writes the new length too, without which no event can be read; times may be
         // lost.
         self.events.get_ref().sync_data().map_err(fail)
@@ -119,14 +120,14 @@ impl RecordWriter {
     fn sync_histograms(&mut self) -> Result<(), RecordError> {
         let log = self.histograms.writer_mut();
         let synced = log.flush().and_then(|()| log.get_ref().sync_data());
-        synced.map_err(|error| RecordError::io("sync", &self.path(file_names::HISTOGRAMS), error))
+        synced.map_err(|error| failed("sync", &self.path(file_names::HISTOGRAMS), error))
     }
 
     fn write_event(&mut self, at: Nanos, event: Event) -> Result<(), RecordError> {
         let path = self.path(file_names::EVENTS);
-        let fail = |error| RecordError::io("write", &path, error);
+        let fail = |error| failed("write", &path, error);
         let line = serde_json::to_vec(&TimedEvent { at, event })
-            .map_err(|error| RecordError::malformed("write", &path, error))?;
+            .map_err(|error| malformed("write", &path, error))?;
         self.events.write_all(&line).map_err(fail)?;
         self.events.write_all(b"\n").map_err(fail)?;
         // To the kernel, not to the disk: a kill loses only this process's memory.
@@ -135,7 +136,7 @@ impl RecordWriter {
 
     fn write_histograms(&mut self, at: Nanos, event: &mut Event) -> Result<(), RecordError> {
         let path = self.path(file_names::HISTOGRAMS);
-        let fail = |error| RecordError::io("write", &path, error);
+        let fail = |error| failed("write", &path, error);
         let (_, length) = event.span();
         let start = Duration::from(at.saturating_sub(length));
         let (log, part) = (&mut self.histograms, self.part);
@@ -180,7 +181,7 @@ impl Event {
 
 /// Makes the names in a folder last.
 fn sync_names(folder: &Folder) -> Result<(), RecordError> {
-    folder.sync().map_err(|error| RecordError::io("sync", folder.path(), error))
+    folder.sync().map_err(|error| failed("sync", folder.path(), error))
 }
 
 /// Opens a file to append to at its `end`, and cuts off the rest.
@@ -189,7 +190,7 @@ fn append(
     name: &str,
     end: impl FnOnce(&mut File) -> std::io::Result<u64>,
 ) -> Result<BufWriter<File>, RecordError> {
-    let fail = |error| RecordError::io("go on with", &folder.path().join(name), error);
+    let fail = |error| failed("go on with", &folder.path().join(name), error);
     let mut file = folder.open_own(name).map_err(fail)?;
     let end = end(&mut file).map_err(fail)?;
     // Cut off before anything is appended, else a torn line would begin the next whole one.
@@ -218,7 +219,7 @@ fn end_of_whole_lines(file: &mut File) -> std::io::Result<u64> {
 }
 
 fn create(folder: &Folder, name: &str) -> Result<BufWriter<File>, RecordError> {
-    let fail = |error| RecordError::io("make", &folder.path().join(name), error);
+    let fail = |error| failed("make", &folder.path().join(name), error);
     Ok(BufWriter::new(folder.make_file(name).map_err(fail)?))
 }
 
@@ -229,7 +230,7 @@ fn write_json(folder: &Folder, name: &str, value: &impl Serialize) -> Result<(),
         file.write_all(&text)?;
         file.sync_all()
     });
-    written.map_err(|error| RecordError::io("write", &path, error))
+    written.map_err(|error| failed("write", &path, error))
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ impl Arrivals {
     pub fn validate(&self) -> Result<(), DefinitionError> {
         match self.rate_per_second() {
             Some(rate) if !(RATE_MIN..=RATE_MAX).contains(&rate) => Err(DefinitionError(format!(
-                "a rate must be between one a week and {RATE_MAX} per second, not {rate}"
+                "a rate must be between one per week and {RATE_MAX} per second, not {rate}"
             ))),
             _ => Ok(()),
         }

@@ -73,7 +73,7 @@ fn commit_etcd() -> Workload {
 /// filled up to 4 KiB.
 fn commit_group(name: &str, who: &str, committers: u32) -> Workload {
     let summary = format!(
-        "group commit: 256-byte records of {who} into a recycled log, one fdatasync per batch"
+        "group commit: 256-byte records from {who} into a recycled log, one fdatasync per batch"
     );
     Workload {
         read_share: PerMille::NONE,

@@ -357,7 +357,7 @@ impl Workload {
         first_fault(&[
             (
                 self.reads() || !is_sequential || self.hole > Bytes::ZERO,
-                "committers write to a log, one batch after the other",
+                "committers write to a log, one batch after another",
             ),
             (
                 self.depth != 1 || self.sync.every != 1,
@@ -372,7 +372,7 @@ impl Workload {
         let threads = u64::from(self.jobs) * u64::from(policy.committers);
         if policy.threads == CommitterThreads::OneEach && threads > u64::from(JOBS_MAX) {
             return Err(DefinitionError(format!(
-                "{threads} committers with a thread each are more than {JOBS_MAX}"
+                "{threads} committers with one thread each exceed {JOBS_MAX}"
             )));
         }
         Ok(())
@@ -391,7 +391,7 @@ impl Workload {
         let is_segment = self.at_end == AtEnd::Reallocate;
         first_fault(&[
             (is_segment && self.has_mix(), "a log segment is written in blocks of one size"),
-            (is_segment && self.own_cursors, "a log segment is written at one place"),
+            (is_segment && self.own_cursors, "a log segment is written at one position"),
         ])
     }
 
@@ -411,7 +411,7 @@ impl Workload {
             (
                 write_skew.is_some_and(|skew| skew.is_uniform() != self.skew.is_uniform())
                     || write_skew.is_some() && is_each_once,
-                "reads and writes with zones of their own are independent draws",
+                "reads and writes with separate zones must be independent draws",
             ),
             (self.run_length == 0, "a run has at least one block"),
             (
@@ -426,7 +426,7 @@ impl Workload {
             ),
             (
                 is_each_once && has_hot_blocks,
-                "blocks that each come once cannot be skewed, except by zones",
+                "blocks that are each accessed once cannot be skewed, except by zones",
             ),
             (
                 self.jumps.is_some_and(|jumps| jumps.reads.max(jumps.writes) > PerMille::ALL),
@@ -434,7 +434,7 @@ impl Workload {
             ),
             (
                 self.jumps.is_some() && !self.own_cursors,
-                "jumps need separate places for reads and writes",
+                "jumps need separate positions for reads and writes",
             ),
         ])
     }
@@ -452,7 +452,7 @@ impl Workload {
             (has_no_pattern, "a pattern has bytes"),
             (
                 self.duplicates > PerMille::NONE && !self.has_new_blocks(),
-                "duplicates are a share of writes that would else be new",
+                "duplicates are a share of the writes that would otherwise be new",
             ),
         ])
     }

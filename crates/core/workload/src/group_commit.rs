@@ -148,7 +148,7 @@ impl GroupCommit {
         }
         if self.rewrites_tail && self.pad_to == Bytes::ZERO {
             return fail(
-                "a last block that is written again has a size: batches are filled up to it"
+                "a last block that is rewritten needs a size, to which batches are padded"
                     .to_owned(),
             );
         }
@@ -160,7 +160,7 @@ impl GroupCommit {
                 fail("the software of a database needs a thread for each committer".to_owned())
             }
             Some(software) if software.writer == LogWriter::Client && self.committers > 1 => {
-                fail("a log that the client writes has one committer".to_owned())
+                fail("a log written by the client has one committer".to_owned())
             }
             Some(software) => software.validate(),
             None => Ok(()),
@@ -278,7 +278,7 @@ impl Software {
             return fail("an embedded database has no client: its callers' time is 'before'");
         }
         if self.apply.is_some() && self.writer != LogWriter::Committer {
-            return fail("only committers that write the log have a part in the end of a batch");
+            return fail("only committers that write the log take part in the end of a batch");
         }
         if self.yields.is_some() && self.writer != LogWriter::Committer {
             return fail("only committers that write the log yield before they sleep");

@@ -150,7 +150,7 @@ impl SyncPolicy {
     pub fn validate(&self, depth: u32) -> Result<(), DefinitionError> {
         let fail = |text: String| Err(DefinitionError(text));
         if self.every == 0 {
-            return fail("sync every 0 writes has no meaning; use --sync none".to_owned());
+            return fail("sync every 0 writes is meaningless; use --sync none".to_owned());
         }
         // A sync of the file covers all writes before; a flag of a write, a range or a link covers
         // that write.

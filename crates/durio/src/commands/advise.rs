@@ -31,10 +31,10 @@ use crate::{output, values};
 
 /// Advise on settings of kernel, filesystem and database
 ///
-/// Compares the settings in effect with rules from the documents and source code of databases and
-/// of the kernel. Prints what to change, from the present value to the new one, in the order of the
-/// expected gain, with its evidence: a run of yours, durio's own A/B tests, or a source. What those
-/// tests found useless stands apart. Changes no setting.
+/// Compares the settings in effect with rules from the documentation and source code of databases
+/// and the kernel. Prints which settings to change, from which value to which, ordered by expected
+/// gain, with the evidence: one of your runs, durio's A/B tests, or a source. Settings that those
+/// tests found useless are listed separately. Changes no setting.
 ///
 ///   durio advise /data --database postgresql --role log
 ///   durio advise /data --database mysql --setting innodb_io_capacity=200
@@ -46,12 +46,12 @@ use crate::{output, values};
 /// its user or as root (SHOW, by psql or mariadb); without a client its configuration files are
 /// read.
 ///
-/// Documents that contradict each other are shown with both sides. Nothing that lowers durability is
-/// ever advised.
+/// Where documents contradict each other, both are shown. durio never advises a setting that lowers
+/// durability.
 ///
-/// --prove measures a rule that durio can switch itself, in turns before and after (A B B A …), on a
-/// file of its own. The old value always comes back, also when durio is interrupted; after a kill
-/// the next durio brings it back.
+/// --prove measures a rule that durio can switch itself, alternating before and after (A B B A …), on a
+/// file of its own. The old value is always restored, even if durio is interrupted; after a kill,
+/// the next durio restores it.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct Advise {
@@ -89,7 +89,7 @@ pub(crate) struct Advise {
     #[arg(long, value_name = "RUN", help_heading = "What is known")]
     pub(crate) run: Option<PathBuf>,
 
-    /// Write the lines to paste as new files in this directory, each with how to install it
+    /// Write the suggested lines to new files in this directory, each with instructions to install it
     ///
     /// Files for udev, sysctl, tmpfiles.d, fstab, the kernel's command line and the database.
     /// Existing files are never replaced, and nothing is installed.
@@ -234,7 +234,7 @@ fn write_files(directory: &Path, files: &[ConfigFile]) -> Result<(), CommandErro
     let paths = [std::path::absolute(directory), fs::canonicalize(directory)];
     if paths.into_iter().flatten().any(|path| path.starts_with("/etc")) {
         let message = format!("'{}' is a directory of the system", directory.display());
-        let hint = "name a directory of yours; each file says where to copy it";
+        let hint = "name a directory that you can write to; each file says where to copy it";
         return Err(CommandError::wrong_use(message).hint(hint));
     }
     // All or none: a mixture of two advices would be installed as one.
@@ -259,7 +259,7 @@ fn write_files(directory: &Path, files: &[ConfigFile]) -> Result<(), CommandErro
     Ok(())
 }
 
-/// The rule measured before and after, in turns.
+/// The rule measured before and after, alternating.
 fn proof(arguments: &Advise, rule: &str) -> Result<Exit, CommandError> {
     let request = AbTestRequest {
         rule,

@@ -28,13 +28,13 @@ use crate::progress::Terminal;
 /// or a CSV table of results.
 ///
 /// A table has the columns source, stack, workload, block_size, jobs, iodepth, durable, read_iops,
-/// read_latency_us, write_iops, write_latency_us, bandwidth_mb_s. Leave cells of unknown figures
+/// read_latency_us, write_iops, write_latency_us, bandwidth_mb_s. Leave cells of unknown values
 /// empty. Optional columns: note, engine, direct, paced, runtime, size, memory, target,
 /// preconditioned, idle, syncs, sync_latency_us, and for read, write and sync _latency_min_us,
 /// _latency_max_us and percentiles such as read_latency_p99.9_us.
 ///
-/// Each finding names the line or step, the reason and the figures behind it; rounding alone never
-/// causes one. The exit code is 1 if a figure cannot be right, 3 if the file cannot be read.
+/// Each finding names the line or step, the reason and the numbers behind it; rounding alone never
+/// causes one. The exit code is 1 if a number cannot be right, 3 if the file cannot be read.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
 pub(crate) struct Audit {
@@ -122,7 +122,7 @@ fn read_findings(file: File) -> Result<Findings, CommandError> {
     // One byte above the limit shows that the file is too long.
     file.take(FINDINGS_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unread)?;
     if bytes.len() as u64 > FINDINGS_BYTES_MAX {
-        return Err(CommandError::cannot_measure("more than 256 MiB: no findings of durio")
+        return Err(CommandError::cannot_measure("more than 256 MiB: not durio's findings")
             .hint("give the run folder that they were made from"));
     }
     let malformed = |error: serde_json::Error| {
@@ -154,7 +154,7 @@ fn of_run(findings: &Findings) -> Result<AuditFindings, CommandError> {
     }
     run_claims(findings).into_iter().for_each(|claim| auditor.observe(claim));
     match findings.workloads.is_empty() {
-        true => Err(CommandError::cannot_measure("the run has no figures")
+        true => Err(CommandError::cannot_measure("the run has no results")
             .hint("measure again; the run ended before its first step")),
         false => Ok(auditor.finish()),
     }
@@ -174,7 +174,7 @@ fn of_json(path: &Path, file: File) -> Result<AuditFindings, CommandError> {
 
 fn not_audited(error: FioError) -> CommandError {
     CommandError::cannot(error)
-        .hint("what can be audited: a table as CSV, a result of fio as JSON, a run folder of durio")
+        .hint("audit accepts a CSV table, a fio result as JSON, or a run folder of durio")
 }
 
 /// Audits all results of a file; the last one of each run.
@@ -183,7 +183,7 @@ fn of_fio(file: &FioFile) -> Result<AuditFindings, CommandError> {
     let jobs = || results.iter().flat_map(|result| &result.jobs);
     if jobs().next().is_none() {
         return Err(CommandError::cannot_measure("the JSON of fio has no job")
-            .hint("fio was ended before its first job was; repeat the run"));
+            .hint("fio ended before its first job did; repeat the run"));
     }
     let mut auditor = Auditor::new();
     if results.len() > 1 {

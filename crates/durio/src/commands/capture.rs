@@ -13,7 +13,7 @@ use durio_analyse::capture::{
 use durio_base::{Bytes, Nanos};
 use durio_bench::CaptureMark;
 use durio_block::{open_input, read_bounded};
-use durio_command::{CommandError, CommandErrorKind};
+use durio_command::{CommandError, CommandErrorKind, command_line};
 use durio_observe::{
     CaptureEnd, CaptureEvent, CapturedFile, TraceTextError, read_block_trace, read_host,
     read_strace,
@@ -59,7 +59,7 @@ pub(crate) struct CaptureArguments {
     /// How long to watch, such as 60s or 10m
     ///
     /// Afterwards durio counts write calls without tracing them, for a tenth of that time and at
-    /// most 4s; from the difference the report derives how much tracing slowed the database down.
+    /// most 4s; the report derives from the difference how much tracing slowed the database down.
     #[arg(
         long,
         value_name = "TIME",
@@ -70,7 +70,7 @@ pub(crate) struct CaptureArguments {
     pub(crate) duration: Nanos,
 
     /// Compare with an earlier capture, saved by durio capture --json: of the database whose
-    /// profile runs now, or from before a change
+    /// profile is running, or from before a change
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) against: Option<PathBuf>,
 
@@ -228,7 +228,7 @@ fn watch(
     let target = target(&arguments.whom)?;
     let source = CaptureSource {
         target: named(&target),
-        command: command_line(),
+        command: command_line().join(" "),
         date: day_of(SystemTime::now()),
         ..CaptureSource::default()
     };
@@ -308,7 +308,7 @@ fn read_trace(
     if taken.is_full() {
         let text = format!("'{}' has more than {OPERATIONS_MAX} operations", path.display());
         return Err(
-            CommandError::wrong_use(text).hint("this is the limit of a trace: read a part of it")
+            CommandError::wrong_use(text).hint("this is the limit for a trace: read a part of it")
         );
     }
     let end = end.map_err(|error| {
@@ -318,7 +318,7 @@ fn read_trace(
     })?;
     let source = CaptureSource {
         target: format!("what {} wrote in {}", tracer.name, path.display()),
-        command: command_line(),
+        command: command_line().join(" "),
         date: day_of(written),
         kernel: "of an unknown release".to_owned(),
         host: "an unknown machine".to_owned(),
@@ -365,7 +365,7 @@ fn target(whom: &Whom) -> Result<CaptureTarget, CommandError> {
     match real.is_dir() {
         true => Ok(CaptureTarget::Directory(real)),
         false => Err(CommandError::wrong_use(format!("'{}' is not a directory", path.display()))
-            .hint("--path takes the directory of a database")),
+            .hint("--path expects the directory of a database")),
     }
 }
 
@@ -382,13 +382,6 @@ fn named(target: &CaptureTarget) -> String {
         CaptureTarget::Unit(unit) => format!("unit {unit}"),
         CaptureTarget::Directory(path) => format!("files below {}", path.display()),
     }
-}
-
-/// The command line as typed; invalid UTF-8 is replaced.
-pub(super) fn command_line() -> String {
-    let words: Vec<String> =
-        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    format!("durio {}", words.join(" "))
 }
 
 fn write_trace(path: &Path, trace: &OperationTrace) -> Result<(), CommandError> {
@@ -411,7 +404,7 @@ pub(super) fn write_page(path: &Path, findings: &CaptureFindings) -> Result<(), 
 
 fn write_profile(path: &Path, findings: &CaptureFindings) -> Result<(), CommandError> {
     let Some(text) = profile_text(findings) else {
-        let text = "nothing durable was seen, so there is no profile to write";
+        let text = "no durable writes were seen, so there is no profile to write";
         return Err(CommandError::cannot_measure(text)
             .hint("watch the database while it commits, and longer: --duration 10m"));
     };

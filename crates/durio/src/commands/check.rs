@@ -46,9 +46,9 @@ use crate::{output, values};
 ///
 /// In a directory with room for their logs, check also predicts how many commits PostgreSQL, MySQL
 /// and MariaDB, SQLite, Redis and etcd reach with 1, 8 and 32 clients (SQLite: 1), in 13 s, as durio
-/// predict does; --quick predicts 8 clients only. The report begins with them, first those that run
-/// on this machine. --database names other databases, --workload leaves them out. Published limits
-/// follow.
+/// predict does; --quick predicts 8 clients only. The report lists them first, the ones that run on
+/// this machine at the top. --database names other databases, --no-predictions and --workload leave
+/// them out. Published limits follow.
 #[derive(Debug, Args)]
 // Verbatim, for clap would join the lines of the table.
 #[command(verbatim_doc_comment, after_help = TABLE)]
@@ -57,7 +57,7 @@ pub(crate) struct CheckArguments {
     #[arg(value_name = "PATH", default_value = ".")]
     pub(crate) paths: Vec<PathBuf>,
 
-    /// Same as PATH; durio run and durio sweep call it that
+    /// Same as PATH; as in durio run and durio sweep
     #[arg(long, value_name = "PATH", conflicts_with = "paths", help_heading = "What")]
     pub(crate) target: Vec<PathBuf>,
 
@@ -65,7 +65,7 @@ pub(crate) struct CheckArguments {
     #[arg(long, conflicts_with_all = ["thorough", "duration"], help_heading = "How long, how large")]
     pub(crate) quick: bool,
 
-    /// Measure each workload for 300 s; shorter figures are marked provisional
+    /// Measure each workload for 300 s; shorter results are marked provisional
     #[arg(long, conflicts_with = "duration", help_heading = "How long, how large")]
     pub(crate) thorough: bool,
 
@@ -82,21 +82,25 @@ pub(crate) struct CheckArguments {
           hide_possible_values = true, help_heading = "How long, how large")]
     pub(crate) workloads: Vec<String>,
 
+    /// Leave out the predicted commits of databases
+    #[arg(long, overrides_with = "no_predictions", help_heading = "How long, how large")]
+    pub(crate) no_predictions: bool,
+
     /// Answer for this database alone; exit with 1 if the storage is unfit for it (can be repeated)
     ///
-    /// The first sentence has its predicted commits and the verdict by its published limit, if it has
-    /// one; without one it does not set the exit code. Aliases such as postgres, pg, mysql (by the model
-    /// of MariaDB), sqlite and mongo are accepted. Commits are predicted if durio has a model of the
-    /// database; for others the report names the command that measures their I/O.
+    /// The first sentence has its predicted commits, and the verdict by its published limit;
+    /// without a published limit the exit code does not depend on it. Aliases such as postgres, pg,
+    /// mysql (uses MariaDB's model), sqlite and mongo are accepted. Commits are predicted for databases
+    /// with a built-in model; for others the report names the command that measures their I/O.
     #[arg(long = "database", value_name = "NAME", value_parser = values::DATABASE,
           hide_possible_values = true, help_heading = "Verdict")]
     pub(crate) databases: Vec<String>,
 
     /// Exit with 1 if this goal is missed, such as 'commit p99 < 5ms' (can be repeated)
     ///
-    /// WORKLOAD FIGURE < TIME for a latency (mean, p50, p99, p99.9, max), WORKLOAD rate > N or WORKLOAD
-    /// bandwidth > SIZE; without WORKLOAD it is that of commit. Latencies are those of commits or reads;
-    /// another operation is named between workload and figure: 'commit sync p99 < 2ms'.
+    /// WORKLOAD MEASURE < TIME for a latency (mean, p50, p99, p99.9, max), WORKLOAD rate > N or WORKLOAD
+    /// bandwidth > SIZE; WORKLOAD defaults to commit. Latencies are of commits or reads;
+    /// name another operation between workload and measure: 'commit sync p99 < 2ms'.
     #[arg(long = "goal", value_name = "GOAL", value_parser = written::check_goal, help_heading = "Verdict")]
     pub(crate) goals: Vec<Threshold>,
 
@@ -109,7 +113,7 @@ pub(crate) fn check(arguments: CheckArguments) -> Result<Exit, CommandError> {
     let databases = known(&arguments.databases)?;
     let paths = if arguments.target.is_empty() { &arguments.paths } else { &arguments.target };
     let LocatedPlaces { places: locations, held } = locate(paths, &arguments.common)?;
-    let predicted = match arguments.workloads.is_empty() {
+    let predicted = match arguments.workloads.is_empty() && !arguments.no_predictions {
         true => predicted(&databases, &process_names())?,
         false => Vec::new(),
     };
@@ -152,7 +156,7 @@ fn predicted(named: &[String], running: &BTreeSet<String>) -> Result<Vec<Profile
             continue;
         }
         if name == MYSQL {
-            output::remark("durio: MySQL is predicted by the model of MariaDB");
+            output::remark("durio: MySQL is predicted with the model of MariaDB");
             name.clone_into(&mut modelled.name);
         }
         found.push(modelled);
@@ -279,7 +283,7 @@ pub(crate) struct Predict {
 
     /// Exit with 1 if this goal is missed, such as 'p99 < 5ms at 2000/s' (can be repeated)
     ///
-    /// FIGURE < TIME for the latency of commits (mean, p50, p99, p99.9, max), or rate > N. With 'at
+    /// MEASURE < TIME for the latency of commits (mean, p50, p99, p99.9, max), or rate > N. With 'at
     /// N/s' transactions arrive at that total rate, at random times, and latency counts from when
     /// each was due; this is an additional run. A goal applies to every number of clients.
     #[arg(long = "goal", value_name = "GOAL", value_parser = written::predict_goal,

@@ -17,12 +17,14 @@ use crate::progress::Terminal;
 use crate::stop_signals::stop_on_signals;
 use crate::{output, values};
 
-/// Compare two places, or runs: how many times faster is one, and could chance explain it?
+/// Compare two places, or runs: how many times faster one is, and whether chance could explain it
 ///
-/// Two directories without runs, or block devices, are measured by turns (A B B A …), then compared:
+/// Two directories without runs, or block devices, are measured in alternation (A B B A …), then compared:
 ///
 ///   durio compare /mnt/a /mnt/b
 ///   durio compare /mnt/a /mnt/b --pairs 3 -- --duration 30s
+///
+/// These runs leave out the predictions of durio check, which are not compared.
 ///
 /// Other sides are runs: a run folder, a directory of run folders, or a comma-separated list of
 /// folders; several runs on one side are repeats. The first side is the baseline:
@@ -32,15 +34,15 @@ use crate::{output, values};
 ///   durio compare --interleave a.toml b.toml --pairs 5 --fail-over 5% -- --target /data
 ///   durio compare ladder --against 'published:xinnor raid10 randread'
 ///
-/// Steps of the same name and place are compared; other differences between the steps, machines and
+/// Steps with the same name and place are compared; other differences between the steps, machines and
 /// storage are listed. Steps are not comparable if their kinds of operations differ, or if one
 /// ended early or fell back to another cache mode. A rate that drifted by more than 10 % is a caution.
 ///
 /// Confidence intervals come from the scatter of the repeats (Welch's, of their logarithms) or, if
 /// wider, from blocks within each run. Faster and slower mean by more than the margin (--threshold),
-/// with a 95 % interval that excludes zero. No difference means that the interval lies within the
-/// margin; undecided, that it spans it. One run per side has a ratio and no interval, because it does
-/// not show how much the next run would differ.
+/// with a 95 % interval that excludes zero. "No difference" means that the interval lies within the
+/// margin; "undecided", that it extends beyond it. With one run per side there is a ratio but no
+/// interval, because the scatter from run to run is unknown.
 ///
 /// With --fail-over, rate and p99 of every step decide the exit code:
 ///
@@ -50,8 +52,8 @@ use crate::{output, values};
 ///   3  undecided: neither is shown, something is missing, not comparable or drifted, or a side has
 ///      one run
 ///
-/// Measured with --fail-over 5% on recorded runs: equal sides end with 1 in 0 to
-/// 7 % of 200 comparisons (up to 4 % of 20,000), with 1, 2, 3, 5 or 8 repeats per side. 10 % slower
+/// Measured with --fail-over 5% on recorded runs: equal sides exit with 1 in 0 to 7 % of 200
+/// comparisons (up to 4 % of 20,000), with 1, 2, 3, 5 or 8 repeats per side. 10 % slower
 /// ends with 1 in 98 % with 5 repeats per side and in 73 % with 3, where rates of single runs scatter
 /// by 3 %; where they scatter by 20 % or more, nearly all is undecided.
 #[derive(Debug, Args)]
@@ -69,14 +71,14 @@ pub(crate) struct Compare {
 
     /// Exit with 1 if the rate or p99 of any step is worse by more than this, such as 5%
     ///
-    /// Exit with 0 only if that is excluded, and with 3 if undecided; see above. Two directories are
+    /// Exit with 0 only if a drop larger than that is excluded, and with 3 if undecided; see above. Two directories are
     /// then measured only if --pairs is given: a directory whose runs are missing must not pass.
     #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
     pub(crate) fail_over: Option<f64>,
 
     /// The margin: effects smaller than this do not matter [default: 5%]
     ///
-    /// Where rates scatter by 3.3 % from run to run, as those of the steadiest workload recorded for
+    /// Where rates scatter by 3.3 % from run to run, as for the steadiest workload recorded for
     /// durio's benchmarks, 9 runs of each side find a change of 5 %; 3 % would take 20.
     #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
     pub(crate) threshold: Option<f64>,
@@ -91,15 +93,15 @@ pub(crate) struct Compare {
 
     /// Compare the shape of one run's sweeps with published ones that match these words
     ///
-    /// Only ratios within a table are compared: how the rate grows with the queue depth.
+    /// Only ratios within a table are compared, such as how the rate grows with the queue depth.
     #[arg(long, value_name = "published:WORDS",
           conflicts_with_all = ["fail_over", "threshold", "force", "seed"])]
     pub(crate) against: Option<String>,
 
     /// Take two specs as sides, run them interleaved (A B B A …) and compare the runs
     ///
-    /// Interleaved runs see the same neighbours, temperature and drive state. What follows `--`
-    /// goes to each `durio run`:
+    /// Interleaved runs see the same neighbours, temperature and drive state. Arguments after
+    /// `--` are passed to each `durio run`:
     ///
     ///   durio compare --interleave a.toml b.toml --pairs 5 -- --target /data
     #[arg(long, conflicts_with = "against", verbatim_doc_comment)]
@@ -134,7 +136,7 @@ pub(crate) fn run(arguments: &Compare) -> Result<Exit, CommandError> {
     if arguments.interleave {
         return match arguments.sides.as_slice() {
             [a, b] => measured(arguments, TurnCommand::Run, [a, b]),
-            _ => Err(CommandError::wrong_use("two specs take turns, neither more nor fewer")
+            _ => Err(CommandError::wrong_use("--interleave needs exactly two specs")
                 .hint("durio compare --interleave A.toml B.toml -- --target DIR")),
         };
     }
@@ -166,7 +168,7 @@ pub(super) fn side_by_side(
     Ok(Exit::of_read(read.is_damaged))
 }
 
-/// Measures two specs or places by turns, and compares the runs.
+/// Measures two specs or places alternately, and compares the runs.
 fn measured(
     arguments: &Compare,
     command: TurnCommand,
@@ -190,7 +192,7 @@ fn measured(
     }
 }
 
-/// Compares the runs of `sides`; `sources` are the specs or places that were measured by turns.
+/// Compares the runs of `sides`; `sources` are the specs or places that were measured alternately.
 fn compared(
     arguments: &Compare,
     sides: &[PathBuf],
@@ -285,6 +287,6 @@ fn tables(name: &str) -> Result<Vec<PublishedTable>, CommandError> {
     }
     let mut sources: Vec<&str> = all.iter().map(|table| table.source.as_str()).collect();
     sources.dedup();
-    Err(CommandError::wrong_use(format!("no published table has the words '{words}'"))
+    Err(CommandError::wrong_use(format!("no published table matches '{words}'"))
         .hint(format!("there are tables of {}", sources.join(", "))))
 }

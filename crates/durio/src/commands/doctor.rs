@@ -14,7 +14,7 @@ use crate::output;
 
 /// Show what durio can do on this machine, and how to enable the rest
 ///
-/// Tries each feature where that is cheap: sets up a ring, writes 8 KiB to a temporary file in DIR
+/// Tries each feature if that is cheap: sets up a ring, writes 8 KiB to a temporary file in DIR
 /// and syncs it, creates an empty kernel trace, boots a guest of 300 bytes under KVM. Nothing is
 /// left behind, and existing files are not touched.
 ///
@@ -39,8 +39,9 @@ pub(super) fn doctor(arguments: &Doctor) -> Result<Exit, CommandError> {
     let directory = &arguments.directory;
     if directory.exists() && !directory.is_dir() {
         let text = format!("'{}' is not a directory", directory.display());
-        return Err(CommandError::wrong_use(text)
-            .hint("durio doctor takes the directory in which durio check is to make its files"));
+        return Err(CommandError::wrong_use(text).hint(
+            "durio doctor expects the directory in which durio check will create its files",
+        ));
     }
     clear_up();
     let diagnosis = diagnose(directory);

@@ -58,7 +58,7 @@ pub(crate) struct Durable {
     #[arg(value_name = "PATH", default_value = ".")]
     pub(crate) path: PathBuf,
 
-    /// Same as PATH; durio run and durio sweep call it that
+    /// Same as PATH; as in durio run and durio sweep
     #[arg(long, value_name = "PATH", conflicts_with = "path", help_heading = "What")]
     pub(crate) target: Option<PathBuf>,
 

@@ -16,8 +16,8 @@ use durio_bench::{
 use durio_command::{CommandError, CommandErrorKind};
 use durio_lab::kernels::{self, DriverState, kernel_named};
 use durio_lab::{
-    Accelerator, Kernel, LabError, LabExit, LabFile, LabOutcome, LabRequest, LabRoot, LabTiming,
-    Streams, guest_main,
+    Accelerator, Kernel, LabExit, LabFile, LabOutcome, LabRequest, LabRoot, LabTiming, Streams,
+    cannot_read, guest_main,
 };
 use durio_record::bench::LabCompareFolder;
 
@@ -62,10 +62,10 @@ pub(crate) enum LabCommand {
 /// cost per I/O of each layer changed. With counted timing (the default) that is the software cost,
 /// and it repeats on any machine within about 1 % (Btrfs: 10 %).
 ///
-/// A layer is called cheaper or dearer if the 95 % interval of B ÷ A (Welch's, of the logarithms of
-/// the repeats) excludes 1, the repeats of the two kernels do not overlap, and the change is at
-/// least 1 %. By chance at most about one layer in twenty is called changed. With --repeat 1 the
-/// figures are shown without a verdict.
+/// A layer is reported as cheaper or dearer if the 95 % interval of B ÷ A (Welch's, of the
+/// logarithms of the repeats) excludes 1, the repeats of the two kernels do not overlap, and the
+/// change is at least 1 %. By chance, at most about one layer in twenty is reported as changed. With
+/// --repeat 1 the results are shown without a verdict.
 ///
 ///   durio lab compare --kernel 6.1.0-56-amd64 --kernel 6.12.95+deb12-amd64 bitmap-cost
 ///   durio lab compare --kernel A --kernel B --scale-time 0.1 --repeat 5 --format html my.toml >a.html
@@ -165,9 +165,9 @@ impl InGuest {
 ///   durio lab run --timing wall --cpus 2 -- nproc
 ///   durio lab run --root shared --out results -- sh -c 'fio job.fio > $DURIO_LAB_OUT/fio.txt'
 ///
-/// With counted timing (the default) the guest's clock counts instructions, so figures repeat on
-/// any machine and under any load. They are the software cost per I/O without contention, not
-/// speed, and are marked so. With wall timing the clock is the host's. KVM is used if a trial guest
+/// With counted timing (the default) the guest's clock counts instructions, so results repeat on
+/// any machine and under any load. They are software costs per I/O without contention, not speeds,
+/// and are marked as such. With wall timing the clock is the host's. KVM is used if a trial guest
 /// shows within 2 s that it works; otherwise the guest is emulated, and stderr and the record say
 /// why.
 #[derive(Debug, Args)]
@@ -243,13 +243,13 @@ pub(crate) struct LabRun {
     pub(crate) command: Vec<OsString>,
 }
 
-/// List the kernels that can be booted and the storage drivers they have
+/// List the bootable kernels and their storage drivers
 ///
 /// Kernels are found in /boot/vmlinuz-* with /lib/modules, and as trees in ~/.cache/durio/kernels
 /// ($XDG_CACHE_HOME/durio/kernels) and in the colon-separated folders of DURIO_KERNELS. A tree has
 /// boot/vmlinuz-* or vmlinuz, and lib/modules/RELEASE or modules, like an unpacked package. Since
 /// Linux 6.19 Debian has image and modules in two packages, linux-binary and linux-modules; unpack
-/// both into one folder. In durio's checkout, cargo xtask lab kernel does it.
+/// both into one folder. In a checkout of durio, cargo xtask lab kernel does this.
 ///
 ///   apt-get download linux-image-6.1.0-56-amd64
 ///   dpkg-deb -x linux-image-6.1.0-56-amd64_*.deb ~/.cache/durio/kernels/6.1.0-56-amd64
@@ -343,7 +343,7 @@ fn request(arguments: &LabRun) -> Result<LabRequest, CommandError> {
 }
 
 /// `PATH` or `PATH:GUEST_PATH`.
-pub(super) fn file(given: &OsStr) -> Result<LabFile, LabError> {
+pub(super) fn file(given: &OsStr) -> Result<LabFile, CommandError> {
     let bytes = given.as_bytes();
     let (source, guest) = match bytes.iter().position(|byte| *byte == b':') {
         Some(at) => (bytes.get(..at), bytes.get(at + 1..)),
@@ -351,8 +351,7 @@ pub(super) fn file(given: &OsStr) -> Result<LabFile, LabError> {
     };
     let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
     let source = path(source.unwrap_or_default());
-    let unreadable =
-        |error| LabError::Io { doing: format!("read '{}'", source.display()), source: error };
+    let unreadable = |error| cannot_read(&source, error);
     // Before a guest is booted for nothing.
     std::fs::metadata(&source).map_err(unreadable)?;
     let guest = match guest {
@@ -392,7 +391,10 @@ fn describe(request: &LabRequest, outcome: &LabOutcome) {
 fn list() -> Result<Exit, CommandError> {
     let found = kernels::usable();
     if found.is_empty() {
-        return Err(LabError::NoKernel { searched: kernels::places() }.into());
+        let mut error = kernels::none_found();
+        // No guest was started; 125 is for a failure of one.
+        error.kind = CommandErrorKind::CannotMeasure;
+        return Err(error);
     }
     let mut text = String::new();
     for kernel in &found {

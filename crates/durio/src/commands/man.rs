@@ -58,7 +58,7 @@ fn write_pages(folder: &Folder, command: &Command) -> io::Result<()> {
     let mut text = Vec::new();
     page.render_title(&mut text)?;
     page.render_name_section(&mut text)?;
-    page.render_synopsis_section(&mut text)?;
+    synopsis(command).to_writer(&mut text)?;
     description(command).to_writer(&mut text)?;
     page.render_options_section(&mut text)?;
     if command.get_subcommands().any(|sub| !sub.is_hide_set()) {
@@ -72,6 +72,14 @@ fn write_pages(folder: &Folder, command: &Command) -> io::Result<()> {
         see_also(notes).to_writer(&mut text)?;
     }
     folder.replace(page.get_filename(), &text)
+}
+
+// As the help has it: clap_mangen would list every option without the name of its value.
+fn synopsis(command: &Command) -> Roff {
+    let usage = command.clone().render_usage().to_string();
+    let mut roff = Roff::new();
+    roff.control("SH", ["SYNOPSIS"]).text([roman(usage.trim_start_matches("Usage: "))]);
+    roff
 }
 
 // The long help without its first paragraph, which NAME has already. Indented lines are tables and
@@ -102,21 +110,21 @@ fn description(command: &Command) -> Roff {
 fn examples(notes: &PageNotes) -> Roff {
     let mut roff = Roff::new();
     roff.control("SH", ["EXAMPLES"]);
-    for (line, what) in notes.examples {
-        roff.control("PP", []).text([roman(*what)]);
+    for (line, what) in &notes.examples {
+        roff.control("PP", []).text([roman(what.as_str())]);
         roff.control("PP", []).control("RS", ["4"]).control("nf", []);
-        roff.text([bold(*line)]).control("fi", []).control("RE", []);
+        roff.text([bold(line.as_str())]).control("fi", []).control("RE", []);
     }
     roff
 }
 
 fn files(notes: &PageNotes) -> Roff {
     let mut roff = Roff::new();
-    if !notes.files.is_empty() {
-        roff.control("SH", ["FILES"]);
-    }
-    for (path, what) in notes.files.iter().copied().flatten() {
-        roff.control("TP", []).text([italic(*path)]).text([roman(*what)]);
+    for (index, (path, what)) in notes.files().enumerate() {
+        if index == 0 {
+            roff.control("SH", ["FILES"]);
+        }
+        roff.control("TP", []).text([italic(path.as_str())]).text([roman(what.as_str())]);
     }
     roff
 }
@@ -138,10 +146,11 @@ fn exit_status(command: &Command) -> Roff {
 }
 
 fn see_also(notes: &PageNotes) -> Roff {
-    let own =
-        (!notes.command.is_empty() && !notes.see_also.contains(&"durio(1)")).then_some("durio(1)");
+    let others = notes.see_also.iter().map(String::as_str);
+    let is_own = notes.command.is_empty() || others.clone().any(|page| page == "durio(1)");
+    let own = (!is_own).then_some("durio(1)");
     let mut parts = Vec::new();
-    for page in own.iter().chain(notes.see_also) {
+    for page in own.into_iter().chain(others) {
         let (name, section) = page.split_at(page.find('(').unwrap_or(page.len()));
         if !parts.is_empty() {
             parts.push(roman(", "));
@@ -161,20 +170,23 @@ mod tests {
     use crate::args::Arguments;
 
     /// A help is at most 100 columns wide; options stand 10 columns in.
-    fn expect_lines_that_fit(command: &Command) {
+    fn broken_lines(command: &Command, broken: &mut Vec<String>) {
         let texts = command.get_long_about().into_iter().map(|about| (about.to_string(), 100));
         let options = command.get_arguments().filter_map(|argument| argument.get_long_help());
         for (text, columns) in texts.chain(options.map(|help| (help.to_string(), 90))) {
             for (line, next) in text.lines().zip(text.lines().skip(1)) {
-                let is_broken = line.chars().count() > columns && !next.is_empty();
-                assert!(!is_broken, "{}: {line}", command.get_name());
+                if line.chars().count() > columns && !next.is_empty() {
+                    broken.push(format!("{}: {line}", command.get_name()));
+                }
             }
         }
-        command.get_subcommands().for_each(expect_lines_that_fit);
+        command.get_subcommands().for_each(|command| broken_lines(command, broken));
     }
 
     #[test]
     fn no_line_of_a_help_is_broken_a_second_time() {
-        expect_lines_that_fit(&Arguments::command());
+        let mut broken = Vec::new();
+        broken_lines(&Arguments::command(), &mut broken);
+        assert_eq!(broken, [""; 0]);
     }
 }

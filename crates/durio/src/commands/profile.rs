@@ -44,8 +44,8 @@ use crate::values::refuse_existing;
 ///   durio run profile:postgresql --target /data
 ///   durio run profile:./mine.toml --target log=/log --target data=/data
 ///
-/// `durio spec show NAME` prints one to start from. Values without a document are marked as general
-/// knowledge or as durio's guess: replace them with values of your own database.
+/// `durio spec show NAME` prints one to start from. Values without a source are marked as general
+/// knowledge or as durio's guess: replace them with values from your own database.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct ProfileArguments {
@@ -74,8 +74,8 @@ pub(crate) enum ProfileCommand {
 /// Measure the CPU time that a database's software takes on this machine
 ///
 /// durio predict runs a model of the database: its threads, with CPU times measured on another
-/// machine. This command alternates your database, loaded by your command and without a disk, with
-/// that model in memory, and writes a profile that makes the model as fast as the database. It
+/// machine. This command runs your database (loaded by your command, without a disk) and that model
+/// in memory alternately, and writes a profile that makes the model as fast as the database. It
 /// takes three to four minutes.
 ///
 ///   durio profile calibrate postgresql --profile mine.toml \
@@ -83,9 +83,9 @@ pub(crate) enum ProfileCommand {
 ///   durio predict ./mine.toml /data
 ///
 /// Set the database up so that it does not wait for a disk: PostgreSQL with fsync=off, Redis with
-/// appendfsync no, any other with its files in /dev/shm. Use a database whose data may be lost, and
-/// otherwise your own settings. The command's transaction must be the smallest durable one, such as
-/// one INSERT. The machine must be idle otherwise.
+/// appendfsync no, any other with its files in /dev/shm. Use a database whose data you can afford
+/// to lose, otherwise with your own settings. The command's transaction must be the smallest durable
+/// one, such as one INSERT. The machine must be idle otherwise.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct Calibrate {
@@ -171,7 +171,7 @@ pub(super) fn plan(
     let (targets, destroy) = (&arguments.target, &arguments.destroy);
     let (request, _) = request(spec, targets, &arguments.expanding, destroy)?;
     let (duration, size) = (arguments.duration, arguments.size);
-    Ok(plan_profile(&ProfileRequest { duration, size, ..request })?)
+    plan_profile(&ProfileRequest { duration, size, ..request })
 }
 
 /// A request for a profile with its places. Duration, size, seed, clock and name are those of a
@@ -228,7 +228,7 @@ fn assign(targets: &[PathBuf]) -> Result<(PathBuf, PathBuf), CommandError> {
         if place.replace(path).is_some() {
             return Err(CommandError::wrong_use(format!("one directory too many: '{}'", target.display()),
             )
-            .hint("a profile has one for its log and one for its data: --target log=DIR --target data=DIR"));
+            .hint("a profile has one target for its log and one for its data: --target log=DIR --target data=DIR"));
         }
     }
     let both = both.unwrap_or_else(|| PathBuf::from("."));
@@ -239,7 +239,7 @@ fn assign(targets: &[PathBuf]) -> Result<(PathBuf, PathBuf), CommandError> {
 /// `settings` override values of its log.
 pub(super) fn read(name: &OsStr, settings: &[LogSetting]) -> Result<Profile, CommandError> {
     let shown = name.display().to_string();
-    Ok(Profile::parse_with(&shown, &text(name)?, settings)?)
+    Profile::parse_with(&shown, &text(name)?, settings)
 }
 
 /// The text of a profile.
@@ -345,7 +345,7 @@ impl DatabaseModel<'_> {
             }
             false => Err(CommandError::new(
                 CommandErrorKind::Interrupted,
-                "interrupted before the model was run with every number of clients",
+                "interrupted before the model had run with every number of clients",
             )),
         }
     }

@@ -68,7 +68,8 @@ pub(crate) enum ProveCommand {
 /// Keep the ledger of a writer's acknowledged writes
 ///
 /// Runs on a machine that keeps its power. Waits for `durio prove write`, has it stamp its target
-/// and write to it, and records its announced and acknowledged writes in a file until it is gone.
+/// and write to it, and records the announced and acknowledged writes in a file until the
+/// connection is lost.
 /// Then restore the target's power and run `durio prove verify`.
 ///
 ///   durio prove witness --listen 192.168.1.5:9119 --ledger cut-1.jsonl
@@ -120,12 +121,12 @@ pub(crate) struct ProveWitness {
 
 /// Write stamped data for a witness until the power is cut
 ///
-/// Runs on the machine whose power is cut, and obeys its witness: `durio prove witness`, or `durio
-/// prove run`, for which it also reads the target after the cut. Start it at boot for that, by a
-/// systemd unit with Restart=always.
+/// Runs on the machine whose power is cut, controlled by a witness: `durio prove witness`, or
+/// `durio prove run`, for which it also reads the target after the cut. For that, start it at boot
+/// by a systemd unit with Restart=always.
 ///
 /// TARGET is a block device, a file, or an NBD URI such as nbd+unix:///?socket=/tmp/disk. All of it is
-/// overwritten, so --destroy must name it; what is mounted or in use is refused.
+/// overwritten, so --destroy must name it; a device that is mounted or in use is refused.
 ///
 ///   durio prove write /dev/nvme1n1 --destroy /dev/nvme1n1 --witness 192.168.1.5:9119 \
 ///     --token-file token
@@ -207,7 +208,7 @@ pub(crate) struct ProvePlan {
 
 /// Check every state that a power cut can leave on a disk, from a log of its writes
 ///
-/// The log is one of the kernel's dm-log-writes, or of `durio simdisk serve --record`. Between two
+/// The log was written by the kernel's dm-log-writes, or by `durio simdisk serve --record`. Between two
 /// boundaries (a mark, a flush, a write with FUA) a cut leaves the durable writes and any subset of
 /// the others: durio creates the states with none, one, two, all but one and all of them.
 ///
@@ -231,7 +232,7 @@ pub(crate) struct ProveStates {
     #[arg(value_name = "CHECK", last = true, required_unless_present = "save")]
     pub(crate) check: Vec<OsString>,
 
-    /// Size of the disk [default: that of --base]
+    /// Size of the disk [default: the size of --base]
     #[arg(long, value_name = "SIZE", required_unless_present = "base", help_heading = "The disk")]
     pub(crate) size: Option<Bytes>,
 

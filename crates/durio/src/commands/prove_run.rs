@@ -137,7 +137,7 @@ pub(crate) struct ProveExec {
     #[arg(long, value_name = "NUMBER", help_heading = "What")]
     pub(crate) seed: Option<u64>,
 
-    /// Size of the disk, 16 MiB to 4 GiB, a multiple of 4 KiB; it has ext4
+    /// Size of the disk, 16 MiB to 4 GiB, a multiple of 4 KiB; formatted with ext4
     #[arg(long, value_name = "SIZE", default_value = "256MiB", help_heading = "Guest")]
     pub(crate) size: Bytes,
 

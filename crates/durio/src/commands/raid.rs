@@ -28,8 +28,8 @@ use crate::stop_signals::stop_on_signals;
 ///
 /// For small durable writes: a write is acknowledged when all copies are durable, overlapping
 /// writes reach all copies in the same order, and after a crash only the regions being written are
-/// copied again. The array is served as a block device, or over NBD, which every kernel and QEMU
-/// understand. All its metadata is on its devices; there is no configuration file.
+/// copied again. The array is served as a block device, or over NBD, which the kernel and QEMU can
+/// use. All its metadata is on its devices; there is no configuration file.
 #[derive(Debug, Args)]
 pub(crate) struct RaidArguments {
     #[command(subcommand)]
@@ -60,7 +60,7 @@ pub(crate) enum RaidCommand {
     Remove(ArrayDevice),
     /// Compare all copies of a served array in the background; durio raid status shows the result
     ///
-    /// A chunk is compared while it is not being written. The first copy in sync is taken as
+    /// A chunk is compared only while no write to it is in flight. The first copy in sync is taken as
     /// correct, since an array cannot know which of two is; at levels 5 and 6 the data is taken as
     /// correct, not the parity.
     Scrub {
@@ -92,12 +92,12 @@ pub(crate) struct RaidExamine {
 
 /// Serve an array until Ctrl-C or durio raid stop
 ///
-/// Prints on stdout when it is ready, and where: a block device with --front ublk or --attach, an
+/// Prints on stdout when it is ready, and its address: a block device with --front ublk or --attach, an
 /// NBD URI with --front nbd, where several clients can connect. A second socket, PATH.control, is
 /// for the other durio raid commands. An acknowledged write is durable on all copies.
 ///
 /// A block device that is mounted or otherwise in use is not removed. If the server of a ublk
-/// device is killed, its users wait and lose nothing: start the array again.
+/// device is killed, users of the device wait and lose nothing: start the array again.
 ///
 /// More than half of the members must be present. A member that was missing returns automatically
 /// and is brought up to date. After a crash, the regions being written are copied again in the
@@ -123,7 +123,7 @@ pub(crate) struct RaidStart {
     #[arg(long, hide = true, conflicts_with = "detach")]
     pub(crate) detached: bool,
 
-    /// Start without a majority of the members; newer writes on the missing ones are lost
+    /// Start without a majority of the members; newer writes on the missing members are lost
     #[arg(long, help_heading = "Safety")]
     pub(crate) force: bool,
 }
@@ -148,10 +148,10 @@ pub(crate) struct RaidAdd {
 
 /// Replace a healthy member without losing redundancy
 ///
-/// The new device gets a copy of everything and all new writes; the old one stays in use until the
-/// new one is in sync, and is then released by durio raid remove. If the new device fails first,
+/// Everything is copied to the new device, which also gets all new writes; the old one stays in use
+/// until the new one is in sync; durio raid remove then releases it. If the new device fails first,
 /// the old one stays; if the old one fails first, the new one is rebuilt from the other copies. At
-/// level 0 this is the only way to exchange a device. For a missing member, use durio raid add.
+/// level 0 this is the only way to replace a device. For a missing member, use durio raid add.
 ///
 ///   durio raid replace --socket /run/data --destroy /dev/sdd /dev/sdb /dev/sdd
 ///   durio raid status --socket /run/data

@@ -11,13 +11,13 @@ use durio_analyse::capture::{CaptureFindings, CaptureSource, EarlierCapture, Rep
 use durio_base::Nanos;
 use durio_bench::replay_trace;
 use durio_block::open_input;
-use durio_command::{CommandError, CommandErrorKind, ProgressObserver};
+use durio_command::{CommandError, CommandErrorKind, ProgressObserver, command_line};
 use durio_observe::read_host;
 use durio_record::{OperationTrace, TracedOperation};
 use durio_report::{Format, clock};
 use durio_run::{ReplayProgress, ReplayWish};
 
-use super::capture::{command_line, day_of, write_page};
+use super::capture::{day_of, write_page};
 use crate::exit_code::{Exit, TABLE};
 use crate::measure::{TIME_MAX, clear_up};
 use crate::options::OutputArguments;
@@ -43,8 +43,8 @@ use crate::values::refuse_existing;
 /// that are overwritten are allocated. On slower storage a database would group more commits per
 /// sync, which a replay does not: see durio predict.
 ///
-/// Exits with 1 if the storage does not keep up: if the replay ends, or 1 % of the operations
-/// start, later than by 1 % of the replay's time (at least 50 ms).
+/// Exits with 1 if the storage does not keep up: if the replay ends, or 1 % of its operations
+/// start, late by more than 1 % of the replay's time (at least 50 ms).
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct ReplayArguments {
@@ -124,7 +124,7 @@ pub(super) fn replay(arguments: &ReplayArguments) -> Result<Exit, CommandError> 
     let host = read_host();
     let source = CaptureSource {
         target: format!("{} in {}", path.display(), directory.display()),
-        command: command_line(),
+        command: command_line().join(" "),
         date: day_of(SystemTime::now()),
         kernel: host.kernel,
         host: host.hostname.unwrap_or_else(|| "this machine".to_owned()),

@@ -10,9 +10,7 @@ use durio_block::HeldTargets;
 use durio_command::{CommandError, LocatedPlaces, Permission};
 use durio_plan::{BatchPolicy, ClockChoice, EngineKind, Goal, Limit, NullScript, Placement};
 use durio_report::ShownPlan;
-use durio_spec::{
-    RunRequest, SpecError, SweepRequest, plan_run, plan_sweep, spec_json_schema, written,
-};
+use durio_spec::{RunRequest, SweepRequest, plan_run, plan_sweep, spec_json_schema, written};
 use durio_workload::{
     Arrivals, CacheMode, Pattern, PerMille, Region, RegionRule, SyncPolicy, Workload,
 };
@@ -25,8 +23,8 @@ use crate::{output, values};
 
 /// Find the highest rate at which a latency goal holds
 ///
-/// Tries one rate after the other in an open loop and looks at the response latency, counted from
-/// the scheduled start of each operation. It doubles the rate until the goal fails, narrows the
+/// Tries one rate after another in an open loop and measures the response latency, counted from the
+/// scheduled start of each operation. It doubles the rate until the goal fails, narrows the
 /// gap, and confirms the result once more. The answer is an interval: the highest rate that met the
 /// goal and the lowest that did not.
 ///
@@ -89,7 +87,7 @@ fn refuse_profile_options(
     };
     let text = format!("{option} cannot be used with '{}', which is not a profile", spec.display());
     Err(CommandError::wrong_use(text)
-        .hint("a spec takes --quick, or --scale-time and --scale-size"))
+        .hint("a spec accepts --quick, or --scale-time and --scale-size"))
 }
 
 fn run_job(arguments: &JobArguments) -> Result<Exit, CommandError> {
@@ -122,7 +120,7 @@ fn campaign(spec: &Path, arguments: &RunCommand) -> Result<Exit, CommandError> {
         Ok::<_, CommandError>((execution.file_name(), execution))
     })?;
     if let Some(obstacle) = made.obstacles.into_iter().next() {
-        return Err(obstacle.into());
+        return Err(obstacle);
     }
     let plan = durio_plan::Plan { seed: execution.seed, ..made.plan };
     refuse_absent(&plan, options)?;
@@ -152,7 +150,7 @@ fn request(
     if let [_, second, ..] = &arguments.target[..] {
         let text = format!("one job has one target; '{}' is a second one", second.display());
         return Err(CommandError::wrong_use(text)
-            .hint("a spec has several: durio spec show NAME prints one, durio plan explains one"));
+            .hint("a spec has several: durio spec show NAME prints it, durio plan explains it"));
     }
     let LocatedPlaces { mut places, held } = locate(&arguments.target, &arguments.common)?;
     let execution = begin(command, &arguments.common)?;
@@ -342,9 +340,6 @@ fn show(
     output::report(arguments.output, &ShownPlan { plan, obstacles }).map(|()| Exit::Fine)
 }
 
-fn obstacle(error: &SpecError) -> String {
-    match &error.hint {
-        None => error.message.clone(),
-        Some(hint) => format!("{}; {hint}", error.message),
-    }
+fn obstacle(error: &CommandError) -> String {
+    error.hints.iter().fold(error.to_string(), |text, hint| format!("{text}; {hint}"))
 }

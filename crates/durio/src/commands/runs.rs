@@ -103,8 +103,8 @@ fn open(page: &Path) -> Result<Exit, CommandError> {
 
 /// List the runs that are kept, or remove some
 ///
-/// Runs are kept in the state folder ($XDG_STATE_HOME/durio/runs or ~/.local/state/durio/runs), unless
-/// --out said otherwise. Wherever a command takes a run, these words mean one:
+/// Runs are kept in the state folder ($XDG_STATE_HOME/durio/runs or ~/.local/state/durio/runs),
+/// unless --out named another. Wherever a command takes a run, you can write:
 ///
 ///   last, last~1     the latest, the one before it
 ///   NAME, NAME~1     the latest run of this name (durio check --name NAME), the one before it

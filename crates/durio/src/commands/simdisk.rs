@@ -19,8 +19,8 @@ use crate::{output, values};
 /// Serve simulated disks that are honest, or lie in a known way
 ///
 /// A simulated disk has a volatile cache and a power switch: `durio simdisk cut` cuts the power at
-/// once and loses everything that was not durable. QEMU, fio, libnbd and the kernel's client use it
-/// over NBD.
+/// once and loses everything that was not durable. QEMU, fio, libnbd and the kernel's client can
+/// use it over NBD.
 #[derive(Debug, Args)]
 pub(crate) struct Simdisk {
     #[command(subcommand)]
@@ -69,9 +69,9 @@ pub(crate) enum SimdiskCommand {
 
 /// Serve a simulated disk over NBD until Ctrl-C
 ///
-/// Prints on stdout when it is ready, and its URI. The disk is in memory; only written data takes
-/// space. A second socket, PATH.control, is for durio simdisk cut, restore, stats, fault, fork and
-/// mark.
+/// Prints a line with its URI on stdout when it is ready. The disk is in memory; only written data
+/// takes space. A second socket, PATH.control, is for durio simdisk cut, restore, stats, fault, fork
+/// and mark.
 ///
 ///   durio simdisk serve --profile flush-ignored --size 1G --socket /tmp/disk
 ///   fio --name=x --ioengine=nbd --uri='nbd+unix:///?socket=/tmp/disk' --rw=randwrite --size=1G
@@ -193,7 +193,7 @@ fn serve(arguments: &SimdiskServe) -> Result<Exit, CommandError> {
         // A caller that stopped listening does not want the disk either; the next signal ends it.
         let _ = output::answer_text(&format!("ready: {uri}\n"));
     };
-    serve_disk(&disk, &serving, ready, &|| stop.is_set()).map_err(cannot)?;
+    serve_disk(&disk, &serving, ready, &|| stop.is_set())?;
     Ok(Exit::Fine)
 }
 
@@ -206,13 +206,9 @@ pub(super) fn known(name: &str) -> Result<&'static NamedProfile, CommandError> {
     })
 }
 
-fn cannot(error: durio_prove::serving::ServingError) -> CommandError {
-    CommandError::cannot(error)
-}
-
 fn ask(control: &Control, wanted: &DiskOrder) -> Result<DiskState, CommandError> {
-    let nobody = |error| {
-        cannot(error).hint("is a disk served there? durio simdisk serve --socket PATH serves one")
+    let nobody = |error: CommandError| {
+        error.hint("is a disk served there? durio simdisk serve --socket PATH serves one")
     };
     match order(&control_of(&control.socket), wanted).map_err(nobody)? {
         OrderAnswer::Done(state) => Ok(state),

@@ -1,12 +1,15 @@
 //! `durio spec`: the built-in specs and profiles as text, to read and to start a new one from.
 
+use std::io;
+
 use clap::{Args, Subcommand};
 use durio_base::nearest_word;
 use durio_command::CommandError;
+use durio_report::wrapped;
 use durio_spec::profile::{profile, profile_names, profile_text};
 use durio_spec::{
-    CampaignSpec, ShippedSpec, SpecError, StackBench, plan_proof, shipped_proof_spec,
-    shipped_proof_specs, shipped_spec, shipped_specs, shipped_stack_spec, shipped_stack_specs,
+    CampaignSpec, ShippedSpec, StackBench, plan_proof, shipped_proof_spec, shipped_proof_specs,
+    shipped_spec, shipped_specs, shipped_stack_spec, shipped_stack_specs,
 };
 
 use crate::exit_code::{Exit, TABLE};
@@ -15,7 +18,7 @@ use crate::output;
 /// List the built-in specs, or print one to start your own from
 ///
 /// A spec is a TOML file: a campaign of measurements, a bench of stacks, a power-cut proof, or the
-/// profile of a database. A command that takes a spec takes the path of your own.
+/// profile of a database. A command that takes a spec also accepts the path of a spec that you wrote.
 ///
 ///   durio spec list
 ///   durio spec show raid-modes > mine.toml
@@ -29,7 +32,7 @@ pub(crate) struct SpecArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SpecCommand {
-    /// List the built-in specs by the command that takes them
+    /// List the built-in specs, grouped by the command that takes them
     List,
     /// Print a built-in spec
     Show {
@@ -92,7 +95,16 @@ type SpecSummary = (&'static str, String);
 
 pub(super) fn listed(rows: &[SpecSummary]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    rows.iter().map(|(name, summary)| format!("  {name:width$}  {summary}\n")).collect()
+    // A narrow terminal must not leave a column of single words.
+    let room = output::columns(&io::stdout()).saturating_sub(width + 4).max(30);
+    let mut text = String::new();
+    for &(name, ref summary) in rows {
+        for (at, line) in wrapped(summary, room).iter().enumerate() {
+            let name = if at == 0 { name } else { "" };
+            text.push_str(&format!("  {name:width$}  {line}\n"));
+        }
+    }
+    text
 }
 
 pub(super) fn campaigns() -> Result<Vec<SpecSummary>, CommandError> {
@@ -110,7 +122,7 @@ pub(super) fn proofs() -> Result<Vec<SpecSummary>, CommandError> {
 
 fn summaries(
     specs: &[ShippedSpec],
-    summary: impl Fn(&ShippedSpec) -> Result<String, SpecError>,
+    summary: impl Fn(&ShippedSpec) -> Result<String, CommandError>,
 ) -> Result<Vec<SpecSummary>, CommandError> {
     let mut rows = Vec::new();
     for spec in specs {

@@ -8,15 +8,15 @@ use clap::{Args, Subcommand};
 use durio_analyse::attribution::StackFindings;
 use durio_base::{Nanos, counted};
 use durio_bench::{
-    Bench, BenchRequest, GuestBench, LookFor, Planning, PointEstimate, ReadBack, bench_of_guest,
-    chosen_stacks, clear_leftovers, estimates, journals_of_builds, listing, read_bench,
-    read_stack_spec, runs_folder,
+    Bench, BenchRequest, CampaignScale, GuestBench, LookFor, Planning, PointEstimate, ReadBack,
+    bench_of_guest, chosen_stacks, clear_leftovers, estimates, journals_of_builds, listing,
+    read_bench, read_stack_spec, runs_folder,
 };
 use durio_command::{CommandError, CommandErrorKind, error_chain};
 use durio_layers::{BuildCommand, BuildPlace, CleanOutcome, CleanState, DeclaredStack, commands};
 use durio_observe::{StackError, StackErrorKind, read_stack, read_stack_in};
 use durio_plan::{ClockChoice, Plan, Role};
-use durio_prove::background::clear_dead_servers;
+use durio_prove::clear_dead_servers;
 use durio_record::bench::BenchFolder;
 use durio_report::{Format, Stacks, visible, visible_lines};
 use durio_spec::{StackBench, stack_spec_json_schema};
@@ -33,7 +33,7 @@ use crate::stop_signals::stop_on_signals;
 
 /// Show the layers below a path, and measure what each layer costs
 ///
-/// A stack is what lies between a file and its devices: filesystem, volumes, RAID, caches. `show`
+/// A stack is everything between a file and its devices: filesystem, volumes, RAID, caches. `show`
 /// prints the stack below a path. `plan` and `bench` take a spec that declares stacks from the
 /// bottom up: durio builds one after the other, runs the same workloads on the raw devices, the
 /// array and the filesystem, and takes everything down again, even after errors.
@@ -41,7 +41,7 @@ use crate::stop_signals::stop_on_signals;
 ///   durio stack show /var/lib/postgresql
 ///   durio stack plan
 ///   durio stack plan ram-layers
-///   durio stack bench loop-layers --scale-time 0.1
+///   durio stack bench loop-layers --quick
 ///   durio stack clean
 ///
 /// `durio spec show NAME` prints a built-in spec to start from.
@@ -62,7 +62,7 @@ pub(crate) enum StackCommand {
 
 /// Take down the stacks of a killed bench
 ///
-/// Before each build step, a bench writes its undo to a journal in the user's state folder. This
+/// Before each build step, a bench records in a journal in the user's state folder how to undo it. This
 /// command takes down what a dead bench built, in reverse order, if it is provably unchanged. It
 /// does not touch running benches or anything that durio did not create. The next bench does the
 /// same when it starts.
@@ -74,7 +74,7 @@ pub(crate) struct StackClean {}
 
 /// Show the layers from a path to its devices
 ///
-/// Writes nothing and needs no privileges; facts that only root can read are left out without them.
+/// Writes nothing and needs no privileges; facts that only root can read are left out otherwise.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
 pub(crate) struct StackShow {
@@ -97,6 +97,7 @@ pub(crate) struct StackShow {
 ///
 ///   durio stack plan
 ///   durio stack plan bitmap-cost
+///   durio stack plan loop-layers --quick
 ///   durio stack plan my-stacks.toml --only mirror-none --format json
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
@@ -128,16 +129,17 @@ pub(crate) struct StackPlan {
 /// reason is recorded and the bench continues with the next stack.
 ///
 /// Building needs root and the kernel's modules. With --lab it needs neither: the bench runs in a
-/// throw-away virtual machine. By default its clock counts instructions, so the figures are the
-/// software cost per I/O without contention, the same on any machine, and not speed.
+/// throw-away virtual machine. By default its clock counts instructions, so the results are
+/// software costs per I/O without contention, the same on any machine; they are not speeds.
 ///
 /// Sources such as ram, null and zram are made in memory, and loop files in $TMPDIR or /tmp: they
 /// compare layers, and do not measure your storage. A spec with { device = … } does.
 ///
-/// Devices that durio makes need no permission; each existing device in the spec must be named by
-/// --destroy too. Ctrl-C takes the stack down and keeps what was measured so far. A second Ctrl-C
+/// Devices that durio creates need no permission; each existing device in the spec must also be
+/// named by --destroy. Ctrl-C takes the stack down and keeps the results so far. A second Ctrl-C
 /// ends durio at once; `durio stack clean` then takes down the rest, as after a kill.
 ///
+///   durio stack bench loop-layers --quick
 ///   durio stack bench loop-layers
 ///   durio stack bench ram-layers --only xfs --only xfs-on-raid5 --scale-time 0.1
 ///   durio stack bench my-stacks.toml --destroy /dev/nvme1n1 --destroy /dev/nvme2n1
@@ -390,7 +392,8 @@ pub(super) fn plan(arguments: &StackPlan) -> Result<Exit, CommandError> {
         };
         return output::answer(text.as_bytes()).map(|()| Exit::Fine);
     };
-    let (bench, choice) = (read_stack_spec(path)?, arguments.choosing.choice());
+    let bench = read_stack_spec(path)?;
+    let choice = arguments.choosing.choice().scaled_for(&bench)?;
     let stacks = chosen_stacks(&bench, &choice)?;
     let clock = ClockChoice::Auto;
     // Any seed will do: sizes and times do not depend on it.
@@ -403,8 +406,13 @@ pub(super) fn plan(arguments: &StackPlan) -> Result<Exit, CommandError> {
     let commands: Vec<Vec<BuildCommand>> = commands
         .collect::<Result<_, _>>()
         .map_err(|error| CommandError::of(CommandErrorKind::WrongUse, error))?;
-    let shown =
-        PlanView { bench: &bench, stacks: &stacks, commands: &commands, estimates: &estimates };
+    let shown = PlanView {
+        bench: &bench,
+        scale: choice.scale,
+        stacks: &stacks,
+        commands: &commands,
+        estimates: &estimates,
+    };
     match arguments.output.format() {
         Format::Text => output::deliver(arguments.output, visible_lines(&shown.text()).as_bytes())?,
         Format::Json => {
@@ -421,6 +429,7 @@ pub(super) fn plan(arguments: &StackPlan) -> Result<Exit, CommandError> {
 /// A plan that is shown.
 struct PlanView<'a> {
     bench: &'a StackBench,
+    scale: CampaignScale,
     stacks: &'a [DeclaredStack],
     /// Per stack.
     commands: &'a [Vec<BuildCommand>],
@@ -433,11 +442,13 @@ impl PlanView<'_> {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "{}, {}, {} of measuring, plus building, creating files and steps of a fixed volume\n",
+            "{}, {}, {} of measuring, plus building, creating files and steps of a fixed volume",
             counted(self.stacks.len() as u64, "stack"),
             counted(self.estimates.len() as u64, "point"),
             self.time()
         );
+        text.push_str(&scale_line(self.scale));
+        text.push('\n');
         if let Some(first) = self.estimates.first() {
             text.push_str("on each point:\n");
             text.push_str(&workloads(&first.plan));
@@ -494,6 +505,17 @@ impl PlanView<'_> {
         let times = self.estimates.iter().map(|estimate| estimate.time().get());
         Nanos::new(times.fold(0, u64::saturating_add))
     }
+}
+
+/// How much of a spec is planned; empty for all of it.
+fn scale_line(scale: CampaignScale) -> String {
+    let (time, size) = (scale.time_per_mille, scale.size_per_mille);
+    if (time, size) == (1000, 1000) {
+        return String::new();
+    }
+    let [times, sizes] = [time, size].map(|per_mille| f64::from(per_mille) / 1000.0);
+    let so = if time < 1000 { ": results will be provisional" } else { "" };
+    format!("times are {times} and sizes {sizes} of the spec's{so}\n")
 }
 
 fn command(command: &BuildCommand) -> Value {

@@ -37,11 +37,11 @@ use crate::{output, values};
 ///
 /// Each probe is a run, kept apart from other runs in the state folder:
 ///
-///   durio runs --probes                             # the probes, with their figures
+///   durio runs --probes                             # the probes, with their results
 ///   durio history /data --metric commit.p99 --probes
 ///   durio report 2026-11-23T15:40                   # everything about one of them
 ///
-/// With --listen, /metrics serves the figures to Prometheus and / shows the history. Anyone who can
+/// With --listen, /metrics serves the results to Prometheus and / shows the history. Anyone who can
 /// reach the address can read them. A failed probe is counted and reported on stderr, and the next
 /// one runs at its usual time; only a failed first probe ends the command. SIGTERM and Ctrl-C end
 /// it with exit code 0.
@@ -300,7 +300,7 @@ fn plan_of(
     let commit = check_workloads().into_iter().map(|(_, workload)| workload);
     let workload =
         commit.into_iter().find(|workload| workload.name == "commit").unwrap_or_default();
-    Ok(plan_run(&RunRequest {
+    plan_run(&RunRequest {
         location: places.pop(),
         workload,
         engine: EngineKind::Sync,
@@ -318,7 +318,7 @@ fn plan_of(
         seed: execution.seed,
         clock: ClockChoice::Auto,
         file_name: execution.file_name(),
-    })?)
+    })
 }
 
 /// Seconds after which a browser asks again: as often as there is something new, within bounds.

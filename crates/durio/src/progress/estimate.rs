@@ -152,60 +152,16 @@ fn whole(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use durio_plan::{
-        Campaign, ClockChoice, EngineKind, Load, PLAN_SCHEMA, PlanSection, Purpose, Rounds,
-        SectionKind, Target, Tracking, Until,
-    };
-    use durio_workload::Workload;
+    use durio_plan::Target;
+    use testkit::plans::campaign;
 
     use super::*;
 
-    fn section(first_step: u32, steps: u32, rounds: Option<Rounds>) -> PlanSection {
-        PlanSection {
-            name: String::new(),
-            summary: String::new(),
-            kind: SectionKind::Single,
-            first_step,
-            steps,
-            rounds,
-            baseline: None,
-        }
-    }
-
     /// A step of 1 s, two of 2 s and 4 s that are repeated up to three times, and one of 8 s.
     fn plan(limit: fn(Nanos) -> Limit) -> Plan {
-        let steps =
-            (0..).zip([(1, 0), (2, 1), (4, 1), (8, 2)]).map(|(index, (seconds, section))| {
-                let load = Load::new(0, Workload::default(), EngineKind::Null);
-                let limit = limit(Nanos::from_secs(seconds));
-                let step = Step::new(Role::Measure, load, limit, Nanos::from_secs(1));
-                Step {
-                    index,
-                    section: Some(section),
-                    ramp: Nanos::ZERO,
-                    pause_before: Nanos::ZERO,
-                    ..step
-                }
-            });
-        let until = Until::SteadyState {
-            tracked: 0,
-            tracking: Tracking::Iops,
-            window: 5,
-            excursion_per_mille: 200,
-            slope_per_mille: 100,
-        };
-        let rounds = Some(Rounds { max: 3, until });
-        let sections = vec![section(0, 1, None), section(1, 2, rounds), section(3, 1, None)];
-        Plan {
-            schema: PLAN_SCHEMA,
-            purpose: Purpose::Campaign,
-            seed: 1,
-            clock: ClockChoice::Auto,
-            targets: Vec::new(),
-            steps: steps.collect(),
-            campaign: Some(Campaign { sections, ..Campaign::default() }),
-            thresholds: Vec::new(),
-        }
+        let steps = [(0, 1), (1, 2), (1, 4), (2, 8)]
+            .map(|(section, seconds)| (section, Role::Measure, limit(Nanos::from_secs(seconds))));
+        campaign(&steps, 1, 3)
     }
 
     fn file(size: Bytes, layout: FileLayout) -> Target {

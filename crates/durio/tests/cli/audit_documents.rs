@@ -101,7 +101,7 @@ fn documents_that_cannot_be_read_say_why_and_what_to_do() {
     refused(&whole.as_bytes()[..whole.len() - 40], "truncated inside jobs");
     refused(br#"{"fio version" : "fio-3.39", "jobs" : []}"#, "no job");
     refused(br#"{"fio version" : "fio-2.2", "jobs" : [{"jobname" : "a"}]}"#, "fio-2.2");
-    refused(b"{\"a\" : 1}", "not a result of fio");
+    refused(b"{\"a\" : 1}", "not a fio result");
     refused(b"[]", "JSON");
     let findings = fs::read(run.join("findings.json")).unwrap();
     // Between two lines: within a number it is another error.

@@ -69,10 +69,10 @@ fn run(durio: Durio, stopped_after: Duration) {
     assert!([0, 3, 130].contains(&ended.code()), "{}", ended.stderr);
 }
 
-/// What its audit finds; none if it has no figures.
+/// What its audit finds; none if it has no results.
 fn of_folder(sandbox: &Sandbox, folder: &Path) -> Option<Vec<String>> {
     let audit = sandbox.durio("audit --format json").word(folder).run();
-    if audit.stderr.contains("has no figures") {
+    if audit.stderr.contains("has no results") {
         return None;
     }
     assert!([0, 1].contains(&audit.code()), "{}", audit.stderr);

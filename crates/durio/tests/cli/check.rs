@@ -100,7 +100,7 @@ fn a_database_that_is_named_is_alone_in_the_first_sentence() {
         ("mysql", "mysql", "MySQL (by MariaDB's model)"),
     ] {
         let said =
-            if called == "mysql" { "MySQL is predicted by the model of MariaDB" } else { "" };
+            if called == "mysql" { "MySQL is predicted with the model of MariaDB" } else { "" };
         let document = check(called).expect_stderr(said).json();
         assert_eq!(names(&document, "predicted", "database"), [name]);
         let label = document["summary"]["headline"][0]["label"].as_str().unwrap();
@@ -115,6 +115,10 @@ fn a_database_that_is_named_is_alone_in_the_first_sentence() {
     let run = sandbox.runs().pop().unwrap();
     let text = sandbox.durio("report").word(run).run();
     text.expect_stdout("durio run profile:mongodb --target data");
+    let line = format!("{SHORT} --database postgres --no-predictions --format json");
+    let document = sandbox.durio(&line).run().expect_exit(0).json();
+    assert_eq!(document["predicted"], Value::Null);
+    assert_eq!(names(&document, "workloads", "name").len(), 8);
 }
 
 /// The report that is made again later has the question, too.
@@ -163,7 +167,7 @@ fn memory_is_not_called_durable() {
     let line = "check memory --quiet --duration 300ms --size 8MiB";
     let text = sandbox.durio(line).run().expect_exit(0).text();
     let first = text.lines().next().unwrap();
-    let said = "Unknown: memory is in memory and survives no power cut; ";
+    let said = "Unknown: memory is in memory and does not survive a power cut; ";
     assert!(first.starts_with(said) && text.lines().count() <= 30, "{text}");
     assert!(!text.contains("durable commit"), "{text}");
     // A goal is not met by what is lost with the power.

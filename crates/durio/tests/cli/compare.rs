@@ -190,6 +190,33 @@ fn two_directories_are_measured_by_turns_and_then_compared() {
 }
 
 #[test]
+fn the_plan_of_a_turn_has_every_workload_of_a_check_and_no_prediction() {
+    let sandbox = Sandbox::new();
+    // Given twice: each turn has it already.
+    let options = "--pairs 1 -- --quiet --duration 100ms --size 8MiB --no-predictions";
+    let command = sandbox.durio("compare data data").words(options).run().expect_exit(0);
+    let kept = command.stderr.lines().find_map(|line| line.strip_prefix("durio: the runs are in "));
+    let steps = |run: &Path| {
+        let plan: Value =
+            serde_json::from_slice(&fs::read(run.join("plan.json")).unwrap()).unwrap();
+        let steps = plan["steps"].as_array().unwrap().iter().map(|step| &step["workload"]);
+        let (predicting, others): (Vec<&Value>, Vec<_>) =
+            steps.partition(|workload| !workload["group_commit"]["software"].is_null());
+        let names = others.iter().map(|workload| workload["name"].as_str().unwrap().to_owned());
+        (predicting.len(), names.collect::<Vec<_>>())
+    };
+    sandbox.durio("check data --quiet --duration 100ms --size 8MiB").run().expect_exit(0);
+    let (predicting, names) = steps(&sandbox.runs().pop().unwrap());
+    // Four databases with three numbers of clients, and SQLite with one.
+    assert_eq!(predicting, 13);
+    assert!(["commit", "lookup", "scan"].iter().all(|name| names.contains(&(*name).to_owned())));
+    for side in ["a", "b"] {
+        let run = entries(&Path::new(kept.unwrap()).join(side)).pop().unwrap();
+        assert_eq!(steps(&run), (0, names.clone()), "{side}");
+    }
+}
+
+#[test]
 fn the_same_directory_twice_gives_repeats() {
     let sandbox = Sandbox::new();
     let options = "--pairs 2 -- --quiet --duration 300ms --size 8MiB --workload commit";
@@ -204,10 +231,9 @@ fn directories_whose_runs_are_missing_do_not_pass_a_gate() {
         fs::create_dir(sandbox.root().join(name)).unwrap();
     }
     let ended = sandbox.durio("compare before after --fail-over 5%").run().expect_exit(3);
-    ended
-        .expect_no_stdout()
-        .expect_stderr("run.json")
-        .expect_stderr("hint: two directories without runs are measured by turns");
+    ended.expect_no_stdout().expect_stderr("run.json").expect_stderr(
+        "hint: to measure two directories without runs in alternation: durio compare A B --pairs 5",
+    );
     assert!(!sandbox.state().join("durio/runs").exists(), "nothing was measured");
     // Runs are not measured again.
     let run = null_run(&sandbox, "run", EVEN);
@@ -324,9 +350,9 @@ fn what_has_nothing_in_common_is_not_silently_fine() {
     let reads = null_run(&sandbox, "a", EVEN);
     let writes = null_run(&sandbox, "b", &format!("--rw randwrite {EVEN}"));
     let ended = compare(&sandbox, &[&reads, &writes]).run().expect_exit(3);
-    ended.expect_stdout("only A").expect_stdout("Nothing of B could be compared with A");
+    ended.expect_stdout("only A").expect_stdout("No results of B could be compared with A");
     let ended = compare(&sandbox, &[&reads, &writes]).words("--format csv").run().expect_exit(3);
-    ended.expect_stderr("durio: Nothing of B could be compared with A");
+    ended.expect_stderr("durio: No results of B could be compared with A");
     let commits = null_run(&sandbox, "c", &format!("--rw randwrite --sync fdatasync {EVEN}"));
     let ended = compare(&sandbox, &[&writes, &commits]).words("--force").run().expect_exit(3);
     ended.expect_stdout("not comparable: A measures writes, B commits");
@@ -343,14 +369,14 @@ fn a_run_that_was_killed_is_compared_only_by_force() {
     fs::write(torn.join("events.jsonl"), kept.join("\n") + "\n").unwrap();
     let ended = compare(&sandbox, &[&whole, &torn]).words("--fail-over 5%").run().expect_exit(3);
     ended
-        .expect_stdout("not comparable: B did not run to its limit")
+        .expect_stdout("not comparable: B ended before its limit")
         .expect_stderr("--fail-over: undecided");
     let ended = compare(&sandbox, &[&whole, &torn]).words("--force").run().expect_exit(0);
-    ended.expect_stdout("caution: B did not run to its limit").expect_stdout("no interval");
+    ended.expect_stdout("caution: B ended before its limit").expect_stdout("no interval");
     // A report of several runs shows what it has, and claims no option that was not given.
     let report = sandbox.durio("report").word(&whole).word(&torn).run().expect_exit(0);
     assert!(!report.text().contains("--force"), "{}", report.text());
-    report.expect_stdout("caution: B did not run to its limit");
+    report.expect_stdout("caution: B ended before its limit");
 }
 
 #[test]

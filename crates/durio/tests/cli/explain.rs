@@ -5,7 +5,7 @@ use crate::durio::Durio;
 #[test]
 fn without_an_id_everything_is_listed_by_kind() {
     let ended = Durio::new().words("explain").run().expect_exit(0).expect_no_stderr();
-    let ended = ended.expect_stdout("Warnings about figures").expect_stdout("flush-fast");
+    let ended = ended.expect_stdout("Warnings about results").expect_stdout("flush-fast");
     ended.expect_stdout("unfit").expect_stdout("in-flight-impossible").expect_stdout("B01");
 }
 
@@ -19,6 +19,32 @@ fn an_id_is_found_as_reports_print_it() {
     let ended = Durio::new().words("explain b01").run().expect_exit(0).expect_no_stderr();
     ended.expect_stdout("Set the I/O scheduler of NVMe disks to none").expect_stdout("undo ");
     Durio::new().words("explain scheduler-nvme").run().expect_exit(0).expect_stdout("B01");
+}
+
+#[test]
+fn what_a_screen_shows_has_an_explanation() {
+    for (id, heading, what) in [
+        (
+            "commit-group-1",
+            "commit-group-1: word of a report",
+            "written and synced in batches of 4 KiB",
+        ),
+        ("lookup", "lookup: word of a report", "random reads of 8 KiB"),
+        ("p99", "p99: word of a report", "99 of 100 operations took this time or less"),
+        ("headroom", "headroom: word of a report", "before it misses the limit"),
+        ("disk ×2", "disk-x2: word of a report", "upper bound with storage twice as fast"),
+        ("per sync", "per-sync: word of a report", "made durable by one sync of the log"),
+        ("at risk", "at-risk: word of a report", "could still have lost"),
+    ] {
+        let ended = Durio::new().words("explain").word(id).run().expect_exit(0).expect_no_stderr();
+        ended.expect_stdout(heading).expect_stdout(what);
+    }
+}
+
+#[test]
+fn a_database_leads_to_its_profile() {
+    let ended = Durio::new().words("explain cockroachdb").run().expect_exit(2).expect_no_stdout();
+    ended.expect_stderr("hint: durio profile show cockroachdb explains that database's profile");
 }
 
 #[test]

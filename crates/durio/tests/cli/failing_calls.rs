@@ -272,7 +272,7 @@ fn a_setting_that_cannot_be_set_back_is_told_and_the_next_durio_sets_it_back() {
         } else {
             let words = format!("set it back yourself: echo 64 > {}", place.setting.display());
             assert!(ended.stderr.contains(&words), "{about}");
-            assert!(said.contains("back to 64, which a killed run had left at 4096"), "{said}");
+            assert!(said.contains("to 64; a killed run had left it at 4096"), "{said}");
         }
         assert_eq!(place.value(), "64", "{about}");
         left.push(value);

@@ -130,7 +130,7 @@ fn root_uses_no_state_folder_of_another_user() {
     symlink(&own, sandbox.root().join("way")).unwrap();
     lchown(sandbox.root().join("way"), Some(OTHER_USER), None).unwrap();
     let by_link = || sandbox.durio(NULL).env("XDG_STATE_HOME", sandbox.root().join("way"));
-    by_link().run().expect_exit(3).expect_stderr("is a link that user 65534 can exchange");
+    by_link().run().expect_exit(3).expect_stderr("is a link that user 65534 can replace");
     assert_eq!(contents(&own), []);
     // Root's own link is one that an administrator made for a home that lies elsewhere.
     lchown(sandbox.root().join("way"), Some(0), None).unwrap();
@@ -195,7 +195,7 @@ fn a_run_that_lives_is_not_removed_nor_a_folder_of_another_name() {
     let copy = run.with_file_name("precious");
     assert!(Command::new("cp").arg("-r").args([&run, &copy]).status().unwrap().success());
     let rm = |name: &Path| sandbox.durio("runs rm --yes").word(name.file_name().unwrap()).run();
-    rm(&copy).expect_exit(3).expect_stderr("it is no folder of a run");
+    rm(&copy).expect_exit(3).expect_stderr("it is not a run folder");
     assert!(copy.join("run.json").exists());
     let journal = fs::File::open(run.join("journal.jsonl")).unwrap();
     rustix::fs::flock(&journal, rustix::fs::FlockOperation::LockExclusive).unwrap();

@@ -100,6 +100,7 @@ fn man_pages_are_written_into_an_existing_directory_only() {
     }
     let page = fs::read_to_string(pages.join("durio-check.1")).unwrap();
     assert!(page.starts_with(".") && page.contains("commit\\-etcd"), "{page}");
+    assert!(page.contains("\n.SH SYNOPSIS\ndurio check [OPTIONS] [PATH]..."), "{page}");
     let sections = ["EXAMPLES", "FILES", "\"EXIT STATUS\"", "\"SEE ALSO\""];
     let begins = sections.map(|name| page.find(&format!("\n.SH {name}\n")));
     assert!(begins.iter().all(Option::is_some) && begins.is_sorted(), "{begins:?} in {page}");

@@ -235,7 +235,7 @@ fn two_durios_do_not_measure_one_file_at_once() {
     wait_for_step(&sandbox, &mut first, 0);
     for (second, reason) in [
         ("randwrite --ops 10 --destroy named", "durio (process"),
-        ("randread --ops 10", "another durio or another program has locked 'named'"),
+        ("randread --ops 10", "'named' is locked by another durio or another program"),
     ] {
         sandbox.durio(&format!("{run} {second}")).run().expect_exit(3).expect_stderr(reason);
     }

@@ -23,6 +23,18 @@ fn image_of(release: &str) -> Vec<u8> {
     image
 }
 
+#[test]
+fn without_a_kernel_none_is_listed_and_a_package_is_named() {
+    let sandbox = Sandbox::new();
+    let ended = sandbox.durio("lab kernels").env("DURIO_KERNELS", "").run();
+    if ended.code() == 0 {
+        skip("/boot has a kernel with its modules");
+        return;
+    }
+    let ended = ended.expect_exit(3).expect_no_stdout();
+    ended.expect_stderr("no kernel with its modules was found").expect_stderr("apt-get download");
+}
+
 /// A tree with such an image, and modules that are all built in.
 fn kernel_in(sandbox: &Sandbox, built_in: &[&str]) -> PathBuf {
     let tree = sandbox.root().join("kernel");
@@ -94,8 +106,8 @@ fn a_machine_without_kernels_is_told_how_to_get_one() {
     if !entries(Path::new("/boot")).is_empty() {
         return skip("this machine may have kernels in /boot");
     }
-    for line in ["kernels", "run -- true"] {
-        let ended = lab(&sandbox, line).run().expect_exit(125).expect_no_stdout();
+    for (line, code) in [("kernels", 3), ("run -- true", 125)] {
+        let ended = lab(&sandbox, line).run().expect_exit(code).expect_no_stdout();
         ended.expect_stderr("no kernel").expect_stderr("dpkg-deb -x");
     }
 }

@@ -202,7 +202,7 @@ fn zeroes_reach_all_copies_and_a_discard_or_larger_blocks_are_refused() {
         .expect_stdout(&format!("a has {left}"))
         .expect_stdout(&format!("b has {left}"))
         .expect_stdout(&format!("read: {left}"))
-        .expect_stderr(" takes blocks of 4096 bytes, and users may write 512")
+        .expect_stderr(" needs blocks of 4096 bytes, but users may write 512")
         .expect_stdout("all copies were equal");
 }
 

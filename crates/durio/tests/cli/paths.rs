@@ -195,7 +195,7 @@ fn places_that_take_no_files_are_refused_as_such() {
     let sandbox = Sandbox::new();
     for line in ["check /proc", "durable /sys", "run --target /proc --rw write --ops 5"] {
         let ended = sandbox.durio(line).run().expect_exit(3).expect_no_stdout();
-        let ended = ended.expect_stderr("a filesystem without space for files");
+        let ended = ended.expect_stderr("a filesystem with no free space");
         assert!(!ended.stderr.contains("--size"), "{}", ended.stderr);
     }
     if !has(&["root"]) {

@@ -41,6 +41,8 @@ fn a_built_in_spec_is_printed_and_its_copy_is_the_same_campaign() {
     for line in ["Campaigns: durio run NAME", "  raid-modes ", "  prove-smoke ", "  postgresql "] {
         assert!(listed.text().contains(line), "{line} is not in {}", listed.text());
     }
+    let columns = listed.text().lines().map(|line| line.chars().count()).max();
+    assert!(columns.is_some_and(|columns| columns <= 100), "{columns:?}");
     for (name, plan) in [
         ("read-ahead", "plan X --target data --format json"),
         ("loop-layers", "stack plan X"),
@@ -79,7 +81,9 @@ fn all_specs_that_durio_brings_along_are_listed_and_can_be_planned() {
     let names: Vec<String> = listing
         .text()
         .lines()
-        .filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next().map(str::to_owned))
+        // A description that is continued below stands further in.
+        .filter_map(|line| line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')))
+        .filter_map(|line| line.split_whitespace().next().map(str::to_owned))
         .collect();
     assert!(names.len() >= 27, "{names:?}");
     for name in names {

@@ -103,7 +103,7 @@ fn a_setting_changes_what_the_log_does_and_an_unknown_one_is_refused() {
     assert!(notes.iter().any(|it| it == "by --setting: commit_delay=20ms"), "{notes:?}");
     predict("comit_delay=1ms").expect_exit(2).expect_stderr("did you mean 'commit_delay'?");
     predict("commit_delay=soon").expect_exit(2).expect_stderr("commit_delay=soon");
-    predict("commit_delay").expect_exit(2).expect_stderr("is not a setting");
+    predict("commit_delay").expect_exit(2).expect_stderr("invalid setting 'commit_delay'");
 }
 
 #[test]
@@ -113,8 +113,8 @@ fn a_goal_that_is_none_is_wrong_use() {
         ("p99 < 5ms at", "unknown unit"),
         ("p99 < 5ms at noon", "is not a rate per second"),
         ("p99 < 5", "missing unit"),
-        ("p98 < 5ms", "'p98' is not a figure"),
-        ("rate > 2000 at 100/s", "only latencies are open"),
+        ("p98 < 5ms", "unknown measure 'p98'"),
+        ("rate > 2000 at 100/s", "a goal can only limit latency"),
     ] {
         let run = sandbox.durio("predict redis data").word("--goal").word(goal).run();
         run.expect_exit(2).expect_stderr(words);
@@ -188,7 +188,7 @@ fn a_calibration_that_cannot_be_is_refused_before_the_command_runs() {
         (
             "profile calibrate redis --memory data --profile new.toml",
             2,
-            "where the number of clients goes",
+            "the placeholder for the number of clients",
         ),
     ] {
         let refused = sandbox.durio(line).word("--command").word(&command).run();
@@ -220,7 +220,7 @@ fn nothing_is_calibrated_on_a_busy_machine() {
         let refused = sandbox.durio(line).word("echo tps = 5").run();
         is_over.store(true, Relaxed);
         let refused = refused.expect_exit(3).expect_no_stdout();
-        refused.expect_stderr("of a processor on this machine").expect_stderr("quiet machine");
+        refused.expect_stderr("CPUs on this machine").expect_stderr("quiet machine");
     });
     assert!(!sandbox.root().join("new.toml").exists());
 }

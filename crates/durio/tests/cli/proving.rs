@@ -317,7 +317,7 @@ fn a_spec_with_a_fault_is_refused_with_its_place_and_what_to_do() {
     }
     let refused = |line: &str| sandbox.durio(line).run().expect_exit(2).expect_no_stdout();
     refused("prove run prove-smokes").expect_stderr("did you mean 'prove-smoke'?");
-    refused("prove run prove-smoke --only nothing-has-this").expect_stderr("--only takes a part");
+    refused("prove run prove-smoke --only nothing-has-this").expect_stderr("--only expects a part");
     refused("prove run prove-smoke --cuts 0").expect_stderr("--cuts");
     refused("prove run").expect_stderr("SPEC");
     refused("prove run --resume last --seed 3").expect_stderr("--seed");

@@ -159,7 +159,11 @@ fn an_interrupt_ends_the_guests_of_a_proof_and_it_can_be_resumed() {
 
 #[test]
 fn nobody_proves_in_a_guest_who_is_none() {
-    Durio::new().words("prove in-guest {}").run().expect_exit(2).expect_stderr("guest of the lab");
+    Durio::new()
+        .words("prove in-guest {}")
+        .run()
+        .expect_exit(2)
+        .expect_stderr("a proof runs only in a lab guest");
 }
 
 #[test]

@@ -440,7 +440,7 @@ fn members_that_do_not_fit_together_are_told_by_name() {
     assert!(fs::read(array.path("e")).unwrap() == random);
     // One that was overwritten by something else.
     File::options().write(true).open(array.path("b")).unwrap().write_all_at(b"XFSB", 0).unwrap();
-    array.refused("a b").expect_stderr("something was written over it: xfs");
+    array.refused("a b").expect_stderr("is a member, but was partly overwritten: xfs");
 }
 
 #[test]

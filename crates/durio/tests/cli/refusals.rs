@@ -192,10 +192,7 @@ fn what_does_not_fit_cannot_be_measured_and_the_free_space_is_told() {
     refused(
         3,
         &[
-            (
-                "check data --size 1000t",
-                &["--size 1000 TiB", "free", "hint: give a smaller --size"],
-            ),
+            ("check data --size 1000t", &["--size 1000 TiB", "free", "hint: use a smaller --size"]),
             ("run --target data --ops 5 --size 1000t", &["does not fit", "free", "hint:"]),
             ("run --target data/new --ops 5 --size 1000t", &["does not fit", "free", "hint:"]),
             ("run --target data/user.db --ops 5 --size 1g", &["5 MiB", "--size 1 GiB"]),
@@ -254,6 +251,12 @@ const WORDS_OF_FIO: &[Mistake] = &[
     ("check --numjobs 4 data", 2, &["--jobs N (of durio run, durio sweep)"]),
     ("check --ioengine=libaio data", 2, &["--engine ENGINE", "durio run"]),
     ("check --bs 8k data", 2, &["--bs is an option of durio run, durio sweep"]),
+    ("stack plan loop-layers --lab", 2, &["hint: --lab is an option of durio stack bench"]),
+    ("report last --html x", 2, &["hint: durio report has --output FILE, such as report.html"]),
+    ("compare a b --out x", 2, &["hint: durio compare has --output FILE, such as report.html"]),
+    ("check --export-markdown x", 2, &["durio check has --output FILE, such as report.md"]),
+    ("compare a b --runs 9", 2, &["hint: durio compare has --pairs N"]),
+    ("run randwrite data", 2, &["hint: a path follows --target: --target data"]),
     ("check --filename=data", 2, &["PATH itself", "durio check PATH"]),
     ("durable --directory data", 2, &["PATH itself", "durio durable PATH"]),
     ("durable --runtime 30 data", 2, &["--runtime", "--duration TIME"]),
@@ -307,7 +310,7 @@ const UNITS: &[Mistake] = &[
     ("check data --duration 30secs", 2, &["'30secs'", "did you mean '30s'?"]),
     ("check data --duration 10parsecs", 2, &["'10parsecs'", "10s, 250ms"]),
     ("runs prune --older-than 90days", 2, &["'90days'", "did you mean '90d'?"]),
-    ("run --target data --jobs -1", 2, &["'-1'", "not negative"]),
+    ("run --target data --jobs -1", 2, &["'-1'", "cannot be negative"]),
     ("run --target data --depth 4k", 2, &["'4k'", "a whole number"]),
     ("run --target data --cpus 0-", 2, &["'0-'", "such as 0,2,4-7"]),
 ];
@@ -320,10 +323,10 @@ const GOALS: &[Mistake] = &[
     ("sweep --goal=p99=2 --target data", 2, &["hint: a goal is written", "--goal 'p99 < 2ms'"]),
     ("sweep --goal p99=2parsecs --target data", 2, &["'2parsecs'", "250ms"]),
     ("sweep --goal p99>2ms --target data", 2, &["'p99>2ms' is not a goal", "such as 'p99 < 2ms'"]),
-    ("check data --goal <2ms", 2, &["a workload and a figure", "'commit p99 < 5ms'"]),
+    ("check data --goal <2ms", 2, &["a workload and a measure", "'commit p99 < 5ms'"]),
     ("check data --goal iops>100", 2, &["'iops' is called rate here: commit rate > 100"]),
     ("predict redis data --goal tps>100", 2, &["'tps' is called rate here: commit rate > 100"]),
-    ("check data --goal p95<2ms", 2, &["'p95' is not a figure; expected mean, p50, p99, p99.9"]),
+    ("check data --goal p95<2ms", 2, &["unknown measure 'p95'; expected mean, p50, p99, p99.9"]),
     ("check data --goal commit", 2, &["'commit' is not a goal", "'commit p99 < 5ms'"]),
 ];
 
@@ -354,7 +357,7 @@ const RUNS: &[Mistake] = &[
     ("report nosuch", 3, &["'nosuch' is neither a path nor a run", "durio runs lists the runs"]),
     ("report data", 3, &["no file 'run.json'", "durio runs lists"]),
     ("report data/notes.txt", 3, &["Not a directory", "durio runs lists"]),
-    ("report damaged", 3, &["'damaged/run.json'", "damaged, or was changed"]),
+    ("report damaged", 3, &["'damaged/run.json'", "damaged or was modified"]),
     ("runs rm nosuch", 3, &["'nosuch' is neither a path nor a run", "durio runs lists"]),
     ("compare last", 2, &["one side", "name two run folders"]),
     ("compare nosuch other", 3, &["'nosuch' is neither a path nor a run"]),

@@ -160,7 +160,7 @@ fn a_full_filesystem_is_told_before_anything_is_made() {
     make_trace(&sandbox, 2000);
     let small = Mount::tmpfs(1, &sandbox.root().join("small"));
     let ended = sandbox.durio("replay t.trace").word(small.point()).run().expect_exit(3);
-    ended.expect_stderr("the files of the trace need").expect_stderr("make room");
+    ended.expect_stderr("the files of the trace need").expect_stderr("free some space");
     assert_eq!(fs::read_dir(small.point()).unwrap().count(), 0);
 }
 
@@ -200,7 +200,7 @@ fn an_interrupt_shows_what_was_done_and_what_a_kill_leaves_the_next_replay_remov
     make_short(&sandbox);
     let line = "replay short.trace --quiet";
     let next = sandbox.durio(line).word(named.point()).run();
-    next.expect_stderr("which a killed run had left");
+    next.expect_stderr("left by a killed run");
     assert_eq!(fs::read_dir(named.point()).unwrap().count(), 0, "after the next replay");
 }
 

@@ -26,7 +26,7 @@ fn a_job_that_is_done_before_its_ramp_is_unmeasured_and_no_figure() {
     for line in ["run job.fio", "fio --format text job.fio"] {
         let ended = sandbox.durio(line).run().expect_exit(3);
         let ended = ended.expect_stderr("nothing was measured of short: ");
-        let text = ended.expect_stderr("what was done in the ramp is no figure here").text();
+        let text = ended.expect_stderr("operations during the ramp do not count here").text();
         let row = text.lines().find(|line| line.starts_with("short ")).unwrap();
         assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["short", "-"], "{text}");
         let caveats = text.lines().find(|line| line.starts_with("caveats (")).unwrap();

@@ -92,7 +92,9 @@ fn a_plan_shows_every_command_with_its_undo_and_builds_nothing() {
     let sandbox = Sandbox::new();
     let path = spec(&sandbox, "", "1m");
     let ended = sandbox.durio("stack plan").word(&path).run().expect_exit(0).expect_no_stderr();
-    ended.expect_stdout("mkfs.ext4").expect_stdout("undo: ").expect_stdout("stack 2 of 2: second");
+    let ended = ended.expect_stdout("mkfs.ext4").expect_stdout("undo: ");
+    let whole = ended.expect_stdout("stack 2 of 2: second").text();
+    assert!(!whole.contains("of the spec's"), "{whole}");
     let json = sandbox.durio("stack plan --format json").word(&path).run().expect_exit(0).json();
     // Two stacks with two points each of two steps of a minute.
     assert_eq!(json["measured_ns"], 8 * 60_000_000_000_u64);
@@ -101,7 +103,33 @@ fn a_plan_shows_every_command_with_its_undo_and_builds_nothing() {
     let json = sandbox.durio(only).word(&path).run().expect_exit(0).json();
     assert_eq!(json["measured_ns"], 2 * 60_000_000_000_u64);
     assert_eq!(json["stacks"][0]["declared"]["name"], "second");
+    let line = "times are 0.5 and sizes 1 of the spec's: results will be provisional\n";
+    sandbox.durio("stack plan --scale-time 0.5").word(&path).run().expect_stdout(line);
     assert_eq!(entries(&sandbox.root().join("files")), [""; 0].map(PathBuf::from));
+}
+
+#[test]
+fn a_quick_plan_has_steps_of_about_1_s_and_devices_of_320_mib_unless_its_own_are_smaller() {
+    let sandbox = Sandbox::new();
+    let plan = |options: &str, spec: &Path| {
+        let line = format!("stack plan --format json {options}");
+        let json = sandbox.durio(&line).word(spec).run().expect_exit(0).expect_no_stderr().json();
+        let size = &json["stacks"][0]["declared"]["layers"][0]["size_bytes"];
+        (json["measured_ns"].as_u64().unwrap(), size.as_u64().unwrap() >> 20)
+    };
+    // Three steps on 12 points: 10 s and a ramp of 500 ms, 1 s and the least ramp, 100 ms.
+    let shipped = Path::new("loop-layers");
+    assert_eq!(plan("", shipped), (36 * 10_500_000_000, 512));
+    assert_eq!(plan("--quick", shipped), (36 * 1_100_000_000, 320));
+    let ended = sandbox.durio("stack plan --quick").word(shipped).run().expect_exit(0);
+    let line = "times are 0.1 and sizes 0.625 of the spec's: results will be provisional\n";
+    ended.expect_stdout(line);
+    // Eight steps of 60 s times 17 thousandths; a spec that is quick already stays as it is.
+    let long = spec(&sandbox, "", "1m");
+    assert_eq!(plan("--quick", &long), (8 * 1_020_000_000, 32));
+    assert_eq!(plan("--quick --only first", &long), (4 * 1_020_000_000, 32));
+    let short = spec(&sandbox, "", "1s");
+    assert_eq!(plan("--quick", &short), (8 * 1_000_000_000, 32));
 }
 
 #[test]
@@ -111,6 +139,7 @@ fn every_spec_that_durio_brings_along_is_listed_and_planned() {
     for name in ["raid-10-flagship", "ram-layers", "raid-modes", "loop-layers", "lab-suite"] {
         assert!(listed.text().contains(name), "{}", listed.text());
         sandbox.durio("stack plan").word(name).run().expect_exit(0).expect_no_stderr();
+        sandbox.durio("stack plan --quick").word(name).run().expect_exit(0).expect_no_stderr();
     }
     // A folder of that name, such as one with results, is not what is meant.
     fs::create_dir(sandbox.root().join("raid-modes")).unwrap();
@@ -153,6 +182,12 @@ fn what_is_wrong_with_a_spec_is_told_with_its_line() {
     fs::write(&path, text).unwrap();
     refused("stack bench --lab --clock tsc", "--clock");
     refused("stack bench --lab --destroy /dev/null", "--destroy");
+    for other in ["--scale-time", "--scale-size"] {
+        let both = format!("'--quick' cannot be used with '{other} <FACTOR>'");
+        for command in ["stack plan", "stack bench", "stack bench --lab"] {
+            refused(&format!("{command} --quick {other} 0.5"), &both);
+        }
+    }
     refused("stack plan --scale-size 0.01", "--scale-size");
     sandbox.durio("stack plan nothing").run().expect_exit(2);
 }
@@ -179,13 +214,14 @@ fn stacks_on_loop_devices_are_measured_layer_by_layer_and_taken_down() {
     let ended = bench(&sandbox, &path).run().expect_exit(0);
     let ended = ended.expect_stdout("one run: durio report ").expect_stdout("01-first-loop");
     let first = ended.text().lines().next().unwrap_or_default().to_owned();
-    assert!(first.contains(" is the fastest of 2 stacks in "), "{first}");
+    assert!(first.contains(" is the fastest of 2 stacks on loop devices in "), "{first}");
     let lines = ended.text().lines().count();
     assert!(lines <= 30, "{lines} lines: {}", ended.text());
     let place = sandbox.root().join("files").display().to_string();
     let text = ended.text().split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains(&format!("devices: loop devices of 32 MiB in {place}")), "{text}");
-    assert!(text.contains("They are not your storage"), "{text}");
+    assert!(text.contains("devices that durio made (files) are not your storage."), "{text}");
+    assert!(!ended.stderr.contains("layer 3 of 2"), "{}", ended.stderr);
     assert!(ended.stderr.contains("stack 2 of 2, second, layer 2 of 2: ext4"), "{}", ended.stderr);
     assert_nothing_is_left(&sandbox);
     let folder = sandbox.the_run();
@@ -222,6 +258,35 @@ fn stacks_on_loop_devices_are_measured_layer_by_layer_and_taken_down() {
     let page = sandbox.durio("report --format html").word(&folder).run().expect_exit(0);
     assert_eq!(page.text(), std::fs::read_to_string(folder.join("report.html")).unwrap());
     a_comparison_is_shown_again_from_its_folder(&sandbox, &folder);
+}
+
+#[test]
+fn a_quick_bench_has_short_steps_and_says_that_its_results_are_provisional() {
+    if !has(&NEEDED) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let path = spec(&sandbox, "", "4s");
+    let ended = bench(&sandbox, &path).word("--quick").run().expect_exit(0);
+    let text = ended.text().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("PROVISIONAL durations are 25 % of what the campaign says"), "{text}");
+    assert!(text.contains("results are final only from 300 s on"), "{text}");
+    let lines = ended.text().lines().count();
+    assert!(lines <= 30, "{lines} lines: {}", ended.text());
+    assert_nothing_is_left(&sandbox);
+    let folder = sandbox.the_run();
+    let manifest = manifest(&folder);
+    let scales = ["time_scale_per_mille", "size_scale_per_mille"].map(|key| manifest[key].as_u64());
+    assert_eq!(scales, [Some(250), Some(1000)]);
+    let json = sandbox.durio("report --format json").word(&folder).run().expect_exit(0).json();
+    let reason = json["provisional"].as_str().unwrap();
+    assert!(reason.starts_with("durations are 25 % of what the campaign says; "), "{reason}");
+    let point = folder.join("04-second-ext4");
+    let run = sandbox.durio("report --format json").word(point).run().expect_exit(0).json();
+    for workload in run["workloads"].as_array().unwrap() {
+        let measured = workload["measured_ns"].as_u64().unwrap();
+        assert!((900_000_000..4_000_000_000).contains(&measured), "{measured}");
+    }
 }
 
 /// Of two turns with the same bench, which differ in nothing and are not judged.
@@ -322,7 +387,7 @@ fn after_a_kill_clean_takes_down_the_rest() {
     assert_eq!(stopped(&sandbox, Signal::KILL).code(), 137);
     assert!(!entries(&sandbox.root().join("files")).is_empty(), "it was killed with a stack there");
     let listed = sandbox.durio("report").word(sandbox.the_run()).run().expect_exit(0);
-    listed.expect_stdout("PARTIAL: it runs, or was killed");
+    listed.expect_stdout("PARTIAL: still running, or killed");
     let ended = sandbox.durio("stack clean").run().expect_exit(0);
     ended.expect_stdout("stack 'first'").expect_stdout("taken down");
     assert_nothing_is_left(&sandbox);

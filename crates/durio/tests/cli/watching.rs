@@ -249,6 +249,9 @@ fn a_run_is_openmetrics_for_the_textfile_collector() {
     let line = "check data --quiet --duration 150ms --size 8MiB --format openmetrics";
     let text = sandbox.durio(line).run().expect_exit(0).text();
     assert!(text.ends_with("# EOF\n"), "{text}");
+    let verdicts = ["good", "caution", "unknown", "bad"]
+        .map(|word| format!("durio_verdict_info{{verdict=\"{word}\"}} 1\n"));
+    assert_eq!(verdicts.iter().filter(|line| text.contains(*line)).count(), 1, "{text}");
     if let Some(samples) = samples(&sandbox, &text) {
         assert!(value(&samples, "durio_latency_seconds") > 0.0);
         assert_eq!(value(&samples, "durio_run_info"), 1.0);

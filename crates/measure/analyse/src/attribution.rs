@@ -56,11 +56,20 @@ pub fn attribution(bench: &BenchPoints<'_>) -> Result<StackFindings, DeclinedAna
         summary: bench.summary.clone(),
         timing: bench.timing,
         label: (bench.timing == Some(Timing::Counted)).then(|| COUNTED_LABEL.to_owned()),
+        provisional: provisional(bench),
         kernels: points::kernels(bench),
         points: (0..bench.points.len()).filter_map(|at| findings::facts(bench, at)).collect(),
         workloads: tables.iter().map(rows::workload_rows).collect(),
         warnings,
     })
+}
+
+/// Why the results are provisional, as the first of the runs says it.
+// Counted instructions hardly differ between a short run and a long one.
+fn provisional(bench: &BenchPoints<'_>) -> Option<String> {
+    let mut runs = bench.points.iter().flat_map(|point| &point.runs);
+    let reason = runs.find_map(|run| run.provisional.clone());
+    reason.filter(|_| bench.timing != Some(Timing::Counted))
 }
 
 /// Raw rates of the same devices that are farther from their median make the shares of the stacks

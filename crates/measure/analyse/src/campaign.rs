@@ -254,8 +254,11 @@ pub fn time_scale(campaign: &Campaign) -> Option<f64> {
 }
 
 fn provisional(measured: &CampaignInput<'_>, campaign: &Campaign) -> Option<String> {
-    let scaled = time_scale(campaign)
-        .map(|scale| format!("durations are {} % of what the campaign says", scale * 100.0));
+    // Thousandths: a product with 100 may have digits behind them.
+    let scaled = time_scale(campaign).map(|scale| {
+        let percent = (scale * 1000.0).round() / 10.0;
+        format!("durations are {percent} % of what the campaign says")
+    });
     // Only what ends by the clock: a volume or a count is as long as it is meant to be.
     let timed = |row: &&Measurement<'_>| {
         row.step().is_some_and(|step| {

@@ -253,7 +253,7 @@ fn best_bend(points: &[SizeCost], sizes: &[f64], straight: f64) -> Option<CostMo
     let sizes = points.iter().map(|point| point.size_bytes);
     let beyond = distinct(sizes.filter(|size| *size > at_bytes));
     let caution = if beyond.len() == 1 {
-        "; a single size is beyond it, so one wrong result would look the same"
+        "; only one size is beyond it, so a single wrong result would look the same"
     } else {
         ""
     };

@@ -167,7 +167,7 @@ pub(crate) fn penalty(
 ) -> Result<Penalty, DeclinedAnalysis> {
     check_copies(copies)?;
     if copies < 2 {
-        return Err(DeclinedAnalysis::NoSuchLayout { why: "one copy is no mirror".to_owned() });
+        return Err(DeclinedAnalysis::NoSuchLayout { why: "one copy is not a mirror".to_owned() });
     }
     DeclinedAnalysis::unless_positive("rate", [baseline_rate_per_second, mirror_rate_per_second])?;
     let measured = baseline_rate_per_second / mirror_rate_per_second;

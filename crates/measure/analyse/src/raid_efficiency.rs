@@ -214,7 +214,7 @@ fn sentence(model: &RaidModel) -> String {
         share(model.write_share_writes_counted)
     };
     let limit = match model.array.layout {
-        MemberLayout::Raid4 { .. } => "; the one parity member takes part in each of them",
+        MemberLayout::Raid4 { .. } => "; each of them involves the one parity member",
         _ => "",
     };
     format!(

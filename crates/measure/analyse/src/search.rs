@@ -233,17 +233,17 @@ pub(crate) fn findings(goal: Goal, trials: Vec<RateTrial>, terms: Terms) -> Sear
     let percentile = goal.percentile;
     let needed = responses_needed(goal).ceil();
     let says = match (kept, failed, settled) {
-        (Some(kept), Some(failed), true) => format!("kept at {kept:.0}/s, not at {failed:.0}/s"),
+        (Some(kept), Some(failed), true) => format!("met at {kept:.0}/s, missed at {failed:.0}/s"),
         (Some(kept), Some(failed), false) => {
-            let rates = format!("kept at {kept:.0}/s, not at {failed:.0}/s");
+            let rates = format!("met at {kept:.0}/s, missed at {failed:.0}/s");
             format!("{rates}; not narrowed further within the rounds")
         }
-        (Some(kept), None, _) => format!("kept at every rate tried, up to {kept:.0}/s"),
+        (Some(kept), None, _) => format!("met at every rate tried, up to {kept:.0}/s"),
         (None, Some(failed), _) if failed > least(&trials, terms) * (1.0 + 1e-9) => {
-            format!("not kept at {failed:.0}/s; not narrowed further within the rounds")
+            format!("missed at {failed:.0}/s; not narrowed further within the rounds")
         }
         (None, Some(failed), _) => format!(
-            "not kept at {failed:.0}/s; undecided below that: p{percentile} needs {needed} \
+            "missed at {failed:.0}/s; undecided below that: p{percentile} needs {needed} \
              responses, and a trial of this length has fewer (use a longer --duration)"
         ),
         (None, None, _) => format!(
@@ -343,12 +343,12 @@ mod tests {
         let (then, found) = of(&[900.0, 100.0, 200.0, 150.0], &[1000.0, 800.0, 950.0]);
         assert_eq!(then, NextTrial::Try(400.0), "between 200 and 800 by ratio");
         assert_eq!((found.kept_per_second, found.failed_per_second), (Some(200.0), Some(800.0)));
-        let says = "kept at 200/s, not at 800/s; not narrowed further within the rounds";
+        let says = "met at 200/s, missed at 800/s; not narrowed further within the rounds";
         assert!(found.sentence.ends_with(says), "{}", found.sentence);
         let (then, found) = of(&[900.0, 850.0], &[800.0]);
         assert_eq!(then, NextTrial::Try(400.0), "half of what failed");
         assert_eq!((found.kept_per_second, found.failed_per_second), (None, Some(800.0)));
-        let says = "not kept at 800/s; not narrowed further within the rounds";
+        let says = "missed at 800/s; not narrowed further within the rounds";
         assert!(found.sentence.ends_with(says) && !found.settled, "{}", found.sentence);
     }
 
@@ -363,7 +363,7 @@ mod tests {
         trials.push(kept);
         assert_eq!(next(&trials, terms), NextTrial::Settled);
         let found = findings(GOAL, trials.clone(), terms);
-        assert!(found.settled && found.sentence.ends_with("kept at 1000/s, not at 1040/s"));
+        assert!(found.settled && found.sentence.ends_with("met at 1000/s, missed at 1040/s"));
         let narrower = Terms { precision: 0.03, ..terms };
         assert!(matches!(next(&trials, narrower), NextTrial::Try(rate) if rate > 1000.0));
     }
@@ -372,11 +372,7 @@ mod tests {
     fn no_rate_at_all_and_every_rate_are_told() {
         let none = search(1000.0, None, |_, _| false);
         assert!(!none.settled && none.kept_per_second.is_none());
-        assert!(
-            none.sentence.contains("not kept at 1/s; undecided below that"),
-            "{}",
-            none.sentence
-        );
+        assert!(none.sentence.contains("missed at 1/s; undecided below that"), "{}", none.sentence);
         let all = search(1000.0, None, |_, _| true);
         assert!(all.sentence.contains("every rate tried"), "{}", all.sentence);
     }
@@ -393,7 +389,7 @@ mod tests {
             trials.push(tried(rate, false));
         }
         let found = findings(GOAL, trials, terms);
-        assert!(found.sentence.contains("not kept at 130/s; undecided below that"), "{found:?}");
+        assert!(found.sentence.contains("missed at 130/s; undecided below that"), "{found:?}");
         assert!(found.sentence.contains("p99 needs 100 responses"), "{}", found.sentence);
     }
 

@@ -58,6 +58,8 @@ pub struct BenchRequest<'a> {
 pub struct Bench<'a> {
     request: BenchRequest<'a>,
     spec: StackBench,
+    /// With the scale that it has for this spec.
+    choice: StackChoice,
     stacks: Vec<DeclaredStack>,
     execution: Execution,
     estimates: Vec<PointEstimate>,
@@ -79,16 +81,18 @@ impl<'a> Bench<'a> {
     /// If nothing can be built here, or something would be overwritten that was not named.
     pub fn prepare(request: BenchRequest<'a>) -> Result<Self, CommandError> {
         let spec = read_stack_spec(request.spec)?;
-        let stacks = with_directories(chosen_stacks(&spec, request.choice)?);
+        let choice = request.choice.scaled_for(&spec)?;
+        let stacks = with_directories(chosen_stacks(&spec, &choice)?);
         // All that can be known is refused here: a bench takes hours, and what it finds wrong with its last
         // stack it should have told before the first.
         refuse_unknown_destroy(&stacks, request.destroy)?;
         refuse_missing_destroy(&stacks, request.destroy)?;
         refuse_if_nothing_can_be_built(&stacks)?;
         let execution = Execution::begin("stack", &request.options)?;
-        let (choice, seed, clock) = (request.choice, execution.seed, request.clock);
-        let estimates = estimates(&Planning { bench: &spec, choice, seed, clock }, &stacks)?;
-        Ok(Self { request, spec, stacks, execution, estimates })
+        let (seed, clock) = (execution.seed, request.clock);
+        let planning = Planning { bench: &spec, choice: &choice, seed, clock };
+        let estimates = estimates(&planning, &stacks)?;
+        Ok(Self { request, spec, choice, stacks, execution, estimates })
     }
 
     /// What measuring every layer costs at most.
@@ -99,7 +103,7 @@ impl<'a> Bench<'a> {
     fn planning(&self) -> Planning<'_> {
         Planning {
             bench: &self.spec,
-            choice: self.request.choice,
+            choice: &self.choice,
             seed: self.execution.seed,
             clock: self.request.clock,
         }
@@ -178,7 +182,7 @@ impl<'a> Bench<'a> {
         // Of stacks that were left out nothing is set beside anything.
         let is_there =
             |share: &&PublishedShare| self.stacks.iter().any(|stack| stack.name == share.stack);
-        let scale = self.request.choice.scale;
+        let scale = self.choice.scale;
         BenchManifest {
             schema: BENCH_FOLDER_SCHEMA,
             bench,
@@ -233,7 +237,7 @@ fn waiting(stack: &DeclaredStack) -> BenchStack<DeclaredStack> {
 /// If it is neither, or no stack spec.
 pub fn read_stack_spec(path: &Path) -> Result<StackBench, CommandError> {
     let (name, text) = read_spec(path, "stack spec", shipped_stack_specs())?;
-    Ok(StackBench::parse(&name, &text)?)
+    StackBench::parse(&name, &text)
 }
 
 /// The stacks that were asked for, scaled.

@@ -53,14 +53,14 @@ pub fn calibrate(
     busy: &dyn Fn() -> Result<f64, CommandError>,
 ) -> Result<CalibrationFindings, CommandError> {
     if request.clients.len() > 1 && !request.command.contains(CLIENTS) {
-        let text = format!("--command does not say where the number of clients goes: {CLIENTS}");
+        let text = format!("--command lacks the placeholder for the number of clients: {CLIENTS}");
         return Err(CommandError::wrong_use(text).hint("or name one number: --clients 1"));
     }
     let mut others = busy()?;
     if others > OTHERS_MAX {
-        let text = format!("other work takes {others:.1} of a processor on this machine");
+        let text = format!("other work uses {others:.1} CPUs on this machine");
         return Err(CommandError::cannot_measure(text)
-            .hint("a calibration needs a quiet machine; top shows what runs"));
+            .hint("a calibration needs a quiet machine; top shows what is running"));
     }
     let point =
         |clients: &u32| CalibrationPoint { clients: *clients, ..CalibrationPoint::default() };
@@ -85,7 +85,7 @@ pub fn calibrate(
         others = others.max(busy()?);
     }
     let Factor { median: factor, range: factor_range } = factor(&points).map_err(|reason| {
-        CommandError::cannot_measure(format!("the model cannot be made like it: {reason}"))
+        CommandError::cannot_measure(format!("the model cannot be fitted to it: {reason}"))
     })?;
     load_all(&mut points, rounds)?;
     for (point, rate) in points.iter_mut().zip(model(factor)?) {
@@ -233,7 +233,7 @@ mod tests {
         let refused = calibrate(&request, &StopFlag::default(), &mut model, &|_| (), &|| Ok(0.4));
         let error = refused.unwrap_err();
         assert_eq!(error.kind, CommandErrorKind::CannotMeasure);
-        assert!(error.to_string().contains("0.4 of a processor"), "{error}");
+        assert!(error.to_string().contains("other work uses 0.4 CPUs on this machine"), "{error}");
     }
 
     #[test]

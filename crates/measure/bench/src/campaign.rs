@@ -14,7 +14,8 @@ use durio_block::{HeldTargets, open_input};
 use durio_command::{CommandError, LocatedPlaces, Permission, locate};
 use durio_plan::{ClockChoice, Location, LocationFacts, Plan, TargetKind};
 use durio_record::{
-    FolderName, Journal, RecordError, ResumePoint, RunFolder, RunResumed, TimedEvent, resume_point,
+    FolderName, Journal, RecordError, ResumePoint, RunFolder, RunResumed, TimedEvent,
+    is_of_storage, resume_point,
 };
 use durio_run::Resume;
 use durio_spec::{
@@ -110,7 +111,7 @@ pub fn plan_of_spec<T, E: From<CommandError>>(
     file_name: impl FnOnce() -> Result<(String, T), E>,
 ) -> Result<(CampaignPlan, HeldTargets, T), E> {
     let (name, text) = read_spec(request.spec, "spec", shipped_specs())?;
-    let spec = CampaignSpec::parse(&name, &text).map_err(CommandError::from)?;
+    let spec = CampaignSpec::parse(&name, &text)?;
     let paths = assign(&spec.targets(), request.targets)?;
     let (places, held) = locate_all(&spec.targets(), &paths, request.permission)?;
     let (file_name, with_it) = file_name()?;
@@ -123,8 +124,7 @@ pub fn plan_of_spec<T, E: From<CommandError>>(
         seed: request.seed,
         clock: request.clock,
         file_name,
-    })
-    .map_err(CommandError::from)?;
+    })?;
     Ok((made, held, with_it))
 }
 
@@ -283,14 +283,14 @@ pub fn interrupted(
     };
     for path in latest_folders(runs) {
         let folder = match RunFolder::open(&path) {
-            Err(error) if error.is_of_storage() => return Err(unreadable(error)),
+            Err(error) if is_of_storage(&error) => return Err(unreadable(error)),
             opened => opened.ok().filter(is_same_campaign),
         };
         let Some(folder) = folder else { continue };
         let Some(point) = resume_point_of(&folder)? else { continue };
         // Before the journal is opened, which makes it where it is missing.
         folder.check_owner().map_err(|error| {
-            CommandError::from(error).hint("or start over with --fresh, which leaves it as it is")
+            CommandError::from(error).hint("or start over with --fresh, which leaves it unchanged")
         })?;
         // Two durios must not append to one record.
         if !lives(&path) {
@@ -308,7 +308,7 @@ fn resume_point_of(folder: &RunFolder) -> Result<Option<ResumePoint>, CommandErr
 /// The events up to where a power cut tore the record; `None` if it is damaged elsewhere.
 fn readable_events(folder: &RunFolder) -> Result<Option<Vec<TimedEvent>>, RecordError> {
     let mut reader = match folder.events() {
-        Err(error) if error.is_of_storage() => return Err(error),
+        Err(error) if is_of_storage(&error) => return Err(error),
         Err(_) => return Ok(None),
         Ok(reader) => reader,
     };
@@ -317,7 +317,7 @@ fn readable_events(folder: &RunFolder) -> Result<Option<Vec<TimedEvent>>, Record
         match event {
             Ok(event) => events.push(event),
             // Data that exists but cannot be read now is not a torn end, which would be cut off.
-            Err(error) if error.is_of_storage() => return Err(error),
+            Err(error) if is_of_storage(&error) => return Err(error),
             // The step that was cut off is run again anyway.
             Err(_) if reader.is_torn_end(&folder.plan) => {}
             Err(_) => return Ok(None),
@@ -328,7 +328,7 @@ fn readable_events(folder: &RunFolder) -> Result<Option<Vec<TimedEvent>>, Record
 
 /// An unreadable record that may be the one to resume.
 fn unreadable(error: RecordError) -> CommandError {
-    CommandError::from(error).hint("--fresh starts over, and leaves that run as it is")
+    CommandError::from(error).hint("--fresh starts over and leaves that run unchanged")
 }
 
 fn latest_folders(runs: &Path) -> Vec<PathBuf> {

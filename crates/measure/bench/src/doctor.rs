@@ -15,7 +15,7 @@ use durio_base::counted;
 use durio_command::{CommandError, error_chain};
 use durio_fio::FioError;
 use durio_fio::installed::Fio;
-use durio_lab::{LabError, Qemu, kernels};
+use durio_lab::{Qemu, kernels};
 use durio_layers::{DeclaredLayer, DeclaredStack, Missing, missing, requirements};
 use durio_observe::read_host;
 use durio_report::{Diagnosis, DiagnosisRow, DiagnosisState};
@@ -78,13 +78,13 @@ fn program_rows() -> Vec<DiagnosisRow> {
     };
     let qemu = match qemu {
         Ok(qemu) => CheckedThing::ok(qemu.version),
-        Err(error) => CheckedThing::error(&error.into()),
+        Err(error) => CheckedThing::error(&error),
     };
     vec![
         fio().row("fio", "durio fio, --engine fio, fio's job files"),
         stacks().row("stack layers", "durio stack bench with the built-in specs"),
         qemu.row("QEMU", "durio lab, durio stack bench --lab"),
-        kvm.row("KVM", "guests at the speed of the machine"),
+        kvm.row("KVM", "guests at full speed"),
         lab_kernels().row("lab kernels", "what guests boot"),
     ]
 }
@@ -162,7 +162,7 @@ fn kvm_remedy(is_there: bool, fault: &str) -> &'static str {
     match is_there {
         false => "enable virtualisation in the firmware; as root: modprobe kvm_intel or kvm_amd",
         true if fault.contains("Permission denied") => "join the group kvm: usermod -aG kvm USER",
-        true => "in a virtual machine its host must support nested virtualisation",
+        true => "in a virtual machine, the host must support nested virtualisation",
     }
 }
 
@@ -173,7 +173,7 @@ fn lab_kernels() -> CheckedThing {
             let count = counted(found.len() as u64, "kernel");
             CheckedThing::ok(format!("{count}, the newest {}", newest.release))
         }
-        None => CheckedThing::error(&LabError::NoKernel { searched: kernels::places() }.into()),
+        None => CheckedThing::error(&kernels::none_found()),
     }
 }
 

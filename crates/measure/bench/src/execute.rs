@@ -15,7 +15,7 @@ use durio_observe::{Fact, Stack, leaf_devices, read_host, read_nodes, read_stack
 use durio_plan::{Plan, RawPath, Target};
 use durio_record::{
     Environment, Event, FolderName, Journal, Leftovers, Manifest, Outcome, RUN_FOLDER_SCHEMA,
-    RecordError, RecordWriter, RoundDecision, StateFolder, file_names,
+    RecordError, RecordWriter, RoundDecision, StateFolder, file_names, is_of_storage,
 };
 use durio_report::{Format, Options, Report};
 use durio_run::{EventSink, LayoutProgress, Processors, Resume, RunContext, RunErrorKind};
@@ -220,7 +220,7 @@ impl Execution {
             match event {
                 Ok(event) => analyser.observe(&event.event),
                 // What cannot be read now is not cut off: it may be whole.
-                Err(error) if error.is_of_storage() => return Err(error.into()),
+                Err(error) if is_of_storage(&error) => return Err(error.into()),
                 Err(_) => break,
             }
         }
@@ -336,8 +336,8 @@ fn all_measured(findings: &Findings) -> Result<(), CommandError> {
     };
     let text = format!("nothing was measured of {}: {why}{more}", first.name);
     Err(CommandError::cannot_measure(text).hint(
-        "give it more to do than its ramp takes, or a shorter ramp; what was done in the ramp is no \
-         figure here (fio reports it if the job is done before its ramp_time)",
+        "give it more to do than its ramp takes, or a shorter ramp; operations during the ramp do \
+         not count here (fio reports them if the job ends before its ramp_time)",
     ))
 }
 

@@ -80,7 +80,8 @@ impl GuestBench<'_> {
     ) -> Result<(PathBuf, Ending), CommandError> {
         let request = self.prepared()?;
         let (release, meaning) = (&request.kernel.release, request.timing.meaning());
-        observer.progress(&format!("durio: benching in a guest with kernel {release}, {meaning}"));
+        observer
+            .progress(&format!("durio: benchmarking in a guest with kernel {release}, {meaning}"));
         // Next to the runs, so that moving it there is a rename.
         let brought = GuestResults::new(self.runs)
             .map_err(|error| CommandError::io("make a folder for results in", self.runs, error))?;
@@ -107,14 +108,16 @@ impl GuestBench<'_> {
     fn prepared(&self) -> Result<LabRequest, CommandError> {
         // All that the bench in the guest would refuse, before anything is booted.
         let spec = read_stack_spec(self.spec)?;
-        let stacks = chosen_stacks(&spec, self.choice)?;
+        let choice = self.choice.scaled_for(&spec)?;
+        let stacks = chosen_stacks(&spec, &choice)?;
         refuse_devices(&stacks)?;
-        self.request(&spec, &stacks)
+        self.request(&spec, &choice, &stacks)
     }
 
     fn request(
         &self,
         spec: &StackBench,
+        choice: &StackChoice,
         stacks: &[DeclaredStack],
     ) -> Result<LabRequest, CommandError> {
         let kernel = kernel_named(self.kernel, self.modules)?;
@@ -129,7 +132,7 @@ impl GuestBench<'_> {
             cpus: self.guest.cpus,
             memory: match self.guest.memory {
                 Some(given) => given,
-                None => self.memory_for(spec, stacks)?,
+                None => self.memory_for(spec, choice, stacks)?,
             },
             limit: self.guest.limit,
             tools,
@@ -143,12 +146,13 @@ impl GuestBench<'_> {
     fn memory_for(
         &self,
         spec: &StackBench,
+        choice: &StackChoice,
         stacks: &[DeclaredStack],
     ) -> Result<Bytes, CommandError> {
         // Any seed will do: sizes and times do not depend on it.
         let planning = Planning {
             bench: spec,
-            choice: self.choice,
+            choice,
             seed: self.seed.unwrap_or(0),
             clock: ClockChoice::Monotonic,
         };
@@ -174,11 +178,16 @@ impl GuestBench<'_> {
         for stack in &self.choice.only {
             command.extend([OsString::from("--only"), stack.into()]);
         }
+        if self.choice.quick {
+            command.push("--quick".into());
+        }
         let mut with = |name: &str, value: String| {
             command.extend([OsString::from(name), OsString::from(value)]);
         };
-        with("--scale-time", factor(self.choice.scale.time_per_mille));
-        with("--scale-size", factor(self.choice.scale.size_per_mille));
+        if !self.choice.quick {
+            with("--scale-time", factor(self.choice.scale.time_per_mille));
+            with("--scale-size", factor(self.choice.scale.size_per_mille));
+        }
         let confirmed = self.choice.scale.steps_confirmed;
         if confirmed > 0 {
             with("--confirm-steps", confirmed.to_string());
@@ -216,7 +225,7 @@ fn refuse_devices(stacks: &[DeclaredStack]) -> Result<(), CommandError> {
             "stack '{}' is built of this machine's devices, which a guest has not",
             stack.name
         ))
-        .hint("leave it out with --only, or bench it without --lab")),
+        .hint("exclude it with --only, or bench it without --lab")),
     }
 }
 
@@ -238,14 +247,14 @@ fn without_folder(request: &LabRequest, outcome: &LabOutcome, ending: Ending) ->
         ),
         LabExit::Code(code) if code > BY_SIGNAL => {
             let signal = code - BY_SIGNAL;
-            let text = format!("the bench in the guest was ended by signal {signal}");
+            let text = format!("the bench in the guest was killed by signal {signal}");
             CommandError::new(CommandErrorKind::LabFailed, text).hint(format!(
                 "9 is what a guest without memory sends: it had {}; --memory gives it more",
                 request.memory
             ))
         }
         _ => {
-            let text = "the bench in the guest left no folder behind; its message stands above";
+            let text = "the bench in the guest left no folder behind; see its message above";
             let kind = match ending {
                 Ending::Complete => CommandErrorKind::CannotMeasure,
                 Ending::Interrupted => CommandErrorKind::Interrupted,
@@ -271,7 +280,7 @@ fn ending_of(request: &LabRequest, outcome: &LabOutcome) -> Result<Ending, Comma
 /// The guest took too long.
 pub fn time_limit(request: &LabRequest) -> CommandError {
     let seconds = request.limit.as_secs_f64();
-    let text = format!("the guest was ended after its time limit of {seconds} s");
+    let text = format!("the guest was stopped at its time limit of {seconds} s");
     CommandError::new(CommandErrorKind::TimeLimit, text).hint("--time-limit sets another one")
 }
 
@@ -374,6 +383,35 @@ impl Drop for GuestResults {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::campaign::CampaignScale;
+
+    #[test]
+    fn a_quick_bench_is_quick_in_its_guest_and_another_has_its_factors() {
+        let words = |quick: bool| {
+            let scale =
+                CampaignScale { time_per_mille: 20, size_per_mille: 500, steps_confirmed: 0 };
+            let choice = StackChoice { only: vec!["xfs".to_owned()], scale, quick };
+            let limit = Duration::from_secs(1);
+            let guest = GuestSettings { timing: LabTiming::Counted, cpus: 1, memory: None, limit };
+            let bench = GuestBench {
+                spec: Path::new("ram-layers"),
+                choice: &choice,
+                guest,
+                kernel: None,
+                modules: None,
+                seed: None,
+                label: None,
+                quiet: false,
+                runs: Path::new(""),
+            };
+            // Behind the shell, its script and the name of that.
+            let command = bench.command(false).into_iter().skip(4);
+            command.map(|word| word.into_string().unwrap()).collect::<Vec<_>>().join(" ")
+        };
+        let factors = "--scale-time 0.020 --scale-size 0.500";
+        assert_eq!(words(false), format!("ram-layers --only xfs {factors} --clock monotonic"));
+        assert_eq!(words(true), "ram-layers --only xfs --quick --clock monotonic");
+    }
 
     #[test]
     fn factors_are_written_as_the_command_line_reads_them() {

@@ -104,7 +104,8 @@ fn durio_turn(turn: TurnCommand, subject: &Path, runs: &Path) -> Result<Command,
     match turn {
         // `--fresh`: each turn is a new run, never the rest of an interrupted one.
         TurnCommand::Run => command.arg("run").arg(subject).args(["--yes", "--fresh"]),
-        TurnCommand::Check => command.arg("check").arg(subject).arg("--yes"),
+        // Predictions are not compared: they would only take time.
+        TurnCommand::Check => command.arg("check").arg(subject).args(["--yes", "--no-predictions"]),
     };
     // The comparison is shown, not each run's report.
     command.arg("--out").arg(runs).stdin(Stdio::null()).stdout(Stdio::null());
@@ -154,7 +155,7 @@ mod tests {
             words.collect::<Vec<_>>().join(" ")
         };
         assert_eq!(words(TurnCommand::Run), "run x --yes --fresh --out /runs/a");
-        assert_eq!(words(TurnCommand::Check), "check x --yes --out /runs/a");
+        assert_eq!(words(TurnCommand::Check), "check x --yes --no-predictions --out /runs/a");
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub fn plan_power_proof(
     }
     if plan.series.is_empty() {
         return Err(CommandError::wrong_use("no series has one of these texts in its name")
-            .hint("--only takes a part of a name, such as flush-ignored/fdatasync"));
+            .hint("--only expects a part of a name, such as flush-ignored/fdatasync"));
     }
     Ok(plan)
 }
@@ -80,7 +80,7 @@ pub fn plan_command_proof(
         None => Ok(plan),
         // The command line has checked all else.
         Some(_) => {
-            let text = "a guest's disk has 16 MiB to 4 GiB, a multiple of 4 KiB";
+            let text = "a guest's disk must be 16 MiB to 4 GiB and a multiple of 4 KiB";
             Err(CommandError::wrong_use(text).hint("--size sets another one"))
         }
     }
@@ -117,7 +117,7 @@ pub fn interrupted_power_proof(path: &Path) -> Result<ProofFolder, CommandError>
     if let Some(series) = impossible_series(&folder.manifest.plan) {
         let text = format!("'{}': series '{}' cannot be tried", path.display(), series.name);
         return Err(CommandError::cannot_measure(text)
-            .hint("its proof.json is of another durio, or was changed"));
+            .hint("its proof.json was written by another version of durio, or was modified"));
     }
     Ok(folder)
 }

@@ -194,7 +194,7 @@ fn folders(side: &Path) -> Result<Vec<PathBuf>, CommandError> {
         if known.contains(&path) {
             let message = format!("'{}' is named twice in the side '{text}'", folder.display());
             return Err(CommandError::wrong_use(message)
-                .hint("the same run again is no repeat, and would feign certainty"));
+                .hint("the same run twice is not a repeat, and would suggest false certainty"));
         }
         known.push(path);
     }
@@ -229,8 +229,8 @@ fn folders_in(directory: &Path) -> Result<Vec<PathBuf>, CommandError> {
     let cannot = |reason: String| {
         let message = format!("cannot compare '{}': {reason}", directory.display());
         CommandError::cannot_measure(message)
-            .hint("a side is a run folder, a directory of run folders, or folders between commas")
-            .hint("two directories without runs are measured by turns: durio compare A B --pairs 5")
+            .hint("a side is a run folder, a directory of run folders, or a comma-separated list of folders")
+            .hint("to measure two directories without runs in alternation: durio compare A B --pairs 5")
     };
     let entries = fs::read_dir(directory).map_err(|error| cannot(error.to_string()))?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));

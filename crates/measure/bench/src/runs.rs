@@ -204,7 +204,7 @@ pub(crate) fn remove_run_folder(runs: &Folder, name: &str) -> io::Result<()> {
     // Check all of them: a link, or a folder that was put there, could be another user's data.
     let is_named = FolderName::parse(name).is_some();
     let folder = runs.own_folder(name)?.filter(|_| is_named);
-    let folder = folder.ok_or_else(|| io::Error::other("it is no folder of a run"))?;
+    let folder = folder.ok_or_else(|| io::Error::other("it is not a run folder"))?;
     let manifests = MANIFESTS.map(|manifest| folder.open_own(manifest));
     if manifests.iter().all(Result::is_err) {
         let mut errors = manifests.into_iter().filter_map(Result::err);

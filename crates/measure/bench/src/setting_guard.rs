@@ -57,7 +57,7 @@ impl<'a> SettingGuard<'a> {
         }
         let message =
             format!("wrote {value} to '{}', but it reads back {now}", self.path.display());
-        Err(CommandError::cannot_measure(message).hint("name a value that it takes as it is"))
+        Err(CommandError::cannot_measure(message).hint("name a value that it accepts unchanged"))
     }
 
     /// Restores the old value; returns the value read afterwards.
@@ -161,9 +161,9 @@ fn set_back(left: &ChangedSetting, told: &mut Vec<String>) -> bool {
     }
     let written = fs::write(path, before.as_bytes());
     told.push(match &written {
-        Ok(()) => format!("set '{shown}' back to {before}, which a killed run had left at {now}"),
+        Ok(()) => format!("restored '{shown}' to {before}; a killed run had left it at {now}"),
         Err(error) => {
-            format!("'{shown}' was {before} before a killed run, and cannot be set back: {error}")
+            format!("'{shown}' was {before} before a killed run, and cannot be restored: {error}")
         }
     });
     written.is_ok()
@@ -262,7 +262,7 @@ mod tests {
             (set_back(&left_at(path, "128", "16"), &mut told), told)
         };
         fs::write(&file, "16\n").unwrap();
-        let told = format!("set '{shown}' back to 128, which a killed run had left at 16");
+        let told = format!("restored '{shown}' to 128; a killed run had left it at 16");
         assert_eq!(restored(&file), (true, vec![told]));
         assert_eq!(fs::read_to_string(&file).unwrap(), "128");
         assert_eq!(restored(&file), (true, vec![]));
@@ -289,7 +289,7 @@ mod tests {
             let mut told = Vec::new();
             assert!(!restore_one(&left, &mut told));
             let expected = format!(
-                "'{}' was many before a killed run, and cannot be set back: ",
+                "'{}' was many before a killed run, and cannot be restored: ",
                 file.display()
             );
             assert!(told.len() == 1 && told[0].starts_with(&expected), "{told:?}");

@@ -48,7 +48,7 @@ pub(crate) fn state_folder() -> Result<Option<StateFolder>, CommandError> {
 /// If neither it nor a home is named, it cannot be made, or it does not belong to the user.
 pub(crate) fn state_for(what: &str) -> Result<StateFolder, CommandError> {
     let path = state_path().ok_or_else(|| {
-        let text = format!("there is no state folder to remember {what} in");
+        let text = format!("there is no state folder in which to record {what}");
         CommandError::cannot_measure(text).hint("set HOME or XDG_STATE_HOME")
     })?;
     StateFolder::make(&path).map_err(|error| refused(&path, &error))
@@ -65,9 +65,9 @@ pub(crate) fn refused(path: &Path, error: &io::Error) -> CommandError {
             "set XDG_STATE_HOME to a directory that you can write to"
         }
         Some(ErrorKind::StorageFull) => {
-            "make room there, or set XDG_STATE_HOME to a directory with free space"
+            "free some space there, or set XDG_STATE_HOME to a directory with free space"
         }
-        _ => "set XDG_STATE_HOME to a folder of yours that no other user can exchange",
+        _ => "set XDG_STATE_HOME to a folder that you own and no other user can replace",
     };
     CommandError::cannot_measure(text).hint(hint)
 }
@@ -160,7 +160,7 @@ fn traces_of_captures(marks: DeadMarks) -> Vec<PathBuf> {
 
 fn of_file(left: &Leftover) -> String {
     match left {
-        Leftover::Removed(path) => format!("removed '{path}', which a killed run had left"),
+        Leftover::Removed(path) => format!("removed '{path}', left by a killed run"),
         Leftover::Kept { path, reason } => format!(
             "a killed run left '{path}', and durio leaves it too: {reason}; if it is not yours: \
              rm '{path}'"
@@ -169,7 +169,7 @@ fn of_file(left: &Leftover) -> String {
 }
 
 fn of_trace(folder: &Path) -> String {
-    format!("removed the kernel trace '{}', which a killed run had left on", folder.display())
+    format!("removed the kernel trace '{}', left on by a killed run", folder.display())
 }
 
 /// The mark of a capture, gone when this is dropped.

@@ -211,19 +211,21 @@ fn whole_percent(per_mille: u16, what: &str) -> Result<u16, FioError> {
     if per_mille.is_multiple_of(10) {
         return Ok(per_mille / 10);
     }
-    refuse(format!("{what} of {per_mille} thousandths; fio has whole percents"))
+    refuse(format!("{what} of {per_mille} thousandths; fio needs whole percentages"))
 }
 
 fn rate_options(workload: &Workload, arrivals: Arrivals) -> Result<Vec<FioOption>, FioError> {
     let Some(rate) = arrivals.rate_per_second() else { return Ok(Vec::new()) };
     if workload.reads() && workload.writes() {
-        return refuse("a rate of reads and writes together; fio paces each on its own");
+        return refuse("one rate for reads and writes; fio paces them separately");
     }
     let each = rate / f64::from(workload.jobs.max(1));
     let whole = each.round();
     // fio keeps a rate in 32 bits, and takes 0 for none.
     if !(1.0..=f64::from(u32::MAX)).contains(&whole) || (each - whole).abs() > 1e-6 {
-        return refuse(format!("{each} accesses per second and job; fio has whole numbers from 1"));
+        return refuse(format!(
+            "{each} accesses per second and job; fio needs whole numbers from 1"
+        ));
     }
     let process = if matches!(arrivals, Arrivals::Poisson { .. }) { "poisson" } else { "linear" };
     Ok(vec![option("rate_iops", whole), option("rate_process", process)])
@@ -271,7 +273,7 @@ fn end_options(
         Limit::Duration(duration) => (None, Some(duration)),
         Limit::Operations(count) if single => (Some(share(count, job).saturating_mul(block)), None),
         Limit::Operations(_) => {
-            return refuse("a number of accesses of several sizes; give a duration");
+            return refuse("a number of accesses with several sizes; give a duration");
         }
         Limit::Volume(bytes) => (Some(part(bytes.get())), None),
         Limit::VolumeWithin { volume, duration } => (Some(part(volume.get())), Some(duration)),
@@ -345,10 +347,14 @@ fn access_options(workload: &Workload) -> Result<Vec<FioOption>, FioError> {
     let is_mixed = workload.reads() && workload.writes();
     let number = match pattern {
         Pattern::Sequential if is_mixed && !own_cursors => {
-            return refuse("sequential reads and writes at one place; fio has a place for each");
+            return refuse(
+                "sequential reads and writes at a shared position; fio has a position for each",
+            );
         }
         Pattern::Random if is_mixed && *run_length > 1 && !own_cursors => {
-            return refuse("runs of reads and writes at one place; fio has a place for each");
+            return refuse(
+                "runs of reads and writes at a shared position; fio has a position for each",
+            );
         }
         Pattern::Sequential => hole.get(),
         Pattern::Random => u64::from(*run_length),
@@ -414,10 +420,10 @@ fn coverage_option(
     match coverage {
         Coverage::Independent => Ok(Some(option("norandommap", 1))),
         _ if !skew.is_uniform() => {
-            refuse("blocks that each come once, with a skew: fio has no map then")
+            refuse("blocks that are each accessed once, with a skew: fio then has no random map")
         }
         Coverage::EachOnce if goes_on => {
-            refuse("runs of blocks that each come once: in fio's map only jumps count")
+            refuse("runs of blocks that are each accessed once: fio's random map only tracks jumps")
         }
         Coverage::EachOnce | Coverage::JumpsOnce => Ok(None),
     }
@@ -429,7 +435,7 @@ fn skew_option(skew: &Skew, write_skew: Option<&Skew>) -> Result<Option<FioOptio
         Skew::Uniform => return Ok(None),
         // fio refuses it: its formula divides by 1 − theta.
         Skew::Zipf { theta_per_mille: 1000 } => {
-            return refuse("zipf with theta 1; take 0.999 or 1.001");
+            return refuse("zipf with theta 1; use 0.999 or 1.001");
         }
         Skew::Zipf { theta_per_mille } => format!("zipf:{}", thousandths(*theta_per_mille)),
         Skew::Pareto { h_per_mille } => format!("pareto:{}", thousandths((*h_per_mille).into())),
@@ -445,7 +451,7 @@ fn skew_option(skew: &Skew, write_skew: Option<&Skew>) -> Result<Option<FioOptio
         (Skew::ByteZones { .. }, Some(Skew::ByteZones { zones })) => {
             format!(",{}", byte_zone_list(zones)?)
         }
-        _ => return refuse("reads and writes with skews of two kinds"),
+        _ => return refuse("reads and writes with different kinds of skew"),
     };
     Ok(Some(option("random_distribution", distribution + &of_writes)))
 }

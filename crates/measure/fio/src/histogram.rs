@@ -66,7 +66,7 @@ impl FioBins {
     /// From `(middle in ns, count)` as in `bins` of json+, in any order.
     ///
     /// # Errors
-    /// [`FioError::NotABucket`] for a value that is not the middle of a bucket.
+    /// For a value that is not the middle of a bucket.
     pub fn from_middles(bins: impl IntoIterator<Item = (u64, u64)>) -> Result<Self, FioError> {
         let mut found = Self::default();
         for (value_ns, count) in bins {
@@ -78,11 +78,12 @@ impl FioBins {
     /// Counts `count` more in the bucket whose middle is `value_ns`.
     ///
     /// # Errors
-    /// [`FioError::NotABucket`] if no bucket has this middle.
+    /// If no bucket has this middle.
     pub fn add_middle(&mut self, value_ns: u64, count: u64) -> Result<(), FioError> {
         let bucket = bucket(value_ns);
         if middle_ns(bucket) != Some(value_ns) {
-            return Err(FioError::NotABucket { value_ns });
+            let what = format!("{value_ns} ns is not the middle of a bucket of fio's histogram");
+            return Err(FioError::Other(what));
         }
         self.add_to(bucket, count);
         Ok(())
@@ -147,9 +148,9 @@ impl TryFrom<Vec<(u16, u64)>> for FioBins {
     type Error = FioError;
 
     /// # Errors
-    /// [`FioError::Bins`] if buckets do not ascend or exceed 1855, or if a count is 0.
+    /// If buckets do not ascend or exceed 1855, or if a count is 0.
     fn try_from(pairs: Vec<(u16, u64)>) -> Result<Self, FioError> {
-        let wrong = |what: String| Err(FioError::Bins { what });
+        let wrong = |what: String| Err(FioError::Other(format!("bins of fio's histogram: {what}")));
         if let Some((bucket, _)) = pairs.iter().find(|&&(bucket, _)| bucket >= BUCKETS) {
             return wrong(format!("bucket {bucket} is past the last one, {}", BUCKETS - 1));
         }
@@ -279,7 +280,8 @@ mod tests {
     #[test]
     fn a_value_that_is_no_middle_is_refused() {
         let error = FioBins::from_middles([(8_161, 1)]).unwrap_err();
-        assert!(matches!(error, FioError::NotABucket { value_ns: 8_161 }));
+        let said = "8161 ns is not the middle of a bucket of fio's histogram";
+        assert_eq!(error.to_string(), said);
     }
 
     #[test]

@@ -79,7 +79,7 @@ pub fn import(
         copy = copy.saturating_add(job.copies);
     }
     if jobs.is_empty() {
-        let reason = "no job: there are only defaults, or nothing at all";
+        let reason = "no job: the file has only defaults, or is empty";
         said.refuse_at(&SourcePosition::Word(1), "name", reason);
     }
     let targets = targets.finish(&mut said);

@@ -44,8 +44,8 @@ impl Fio {
     /// The fio at `given`, or the first in `PATH`.
     ///
     /// # Errors
-    /// [`FioError::NotInstalled`], [`FioError::NotFioProgram`], [`FioError::TooOldProgram`], and
-    /// [`FioError::Process`] if it cannot be started.
+    /// [`FioError::NotInstalled`], [`FioError::Process`] if it cannot be started, or what it answers
+    /// if it is not fio or too old.
     pub fn find(given: Option<&Path>) -> Result<Self, FioError> {
         let path = match given {
             Some(path) if path.is_file() => path.to_owned(),
@@ -54,11 +54,16 @@ impl Fio {
         };
         let version_text = ask(&path)?;
         let Ok(version) = version_text.parse::<FioVersion>() else {
-            return Err(FioError::NotFioProgram { path, answer: version_text });
+            return Err(FioError::Other(format!(
+                "'{}' is not fio: it answers --version with '{version_text}'",
+                path.display()
+            )));
         };
         if version < OLDEST {
-            let needed = OLDEST.to_string();
-            return Err(FioError::TooOldProgram { path, version: version_text, needed });
+            return Err(FioError::Other(format!(
+                "'{}' is {version_text}; {OLDEST} or later is needed",
+                path.display()
+            )));
         }
         Ok(Self { path, version, version_text })
     }
@@ -146,8 +151,8 @@ impl FioCommand {
     /// The arguments: json+ to `result`.
     ///
     /// # Errors
-    /// [`FioError::Command`] for no job, a name that is empty, an option that is not a job's, or a value
-    /// that fio would read otherwise than it stands.
+    /// For no job, a name that is empty, an option that is not a job's, or a value that fio would read
+    /// otherwise than it stands.
     fn arguments(&self, result: &Path) -> Result<Vec<OsString>, FioError> {
         if self.jobs.is_empty() {
             return Err(wrong_job("", "no job to run"));
@@ -184,7 +189,7 @@ fn complaint(option: &str, value: &str) -> Option<String> {
         // It would change the result, or where it goes.
         Some(format!("'{option}' is not an option of a job"))
     } else if value.contains('\0') {
-        Some(format!("the value of '{option}' has a zero byte"))
+        Some(format!("the value of '{option}' contains a NUL byte"))
     } else if value.contains(['#', ';']) || value.trim() != value {
         // fio takes the rest for a comment, and trims blanks: a file name would be another.
         Some(format!("the value of '{option}' is not what fio would read: '{value}'"))
@@ -194,7 +199,7 @@ fn complaint(option: &str, value: &str) -> Option<String> {
 }
 
 fn wrong_job(job: &str, what: &str) -> FioError {
-    FioError::Command { job: job.to_owned(), what: what.to_owned() }
+    FioError::Other(format!("fio job '{job}': {what}"))
 }
 
 /// How often it is asked whether to stop, and whether fio has ended.
@@ -220,9 +225,9 @@ pub struct FioRun {
 /// killed.
 ///
 /// # Errors
-/// [`FioError::Command`] for a job that cannot be put on a command line, [`FioError::Process`] if fio
-/// cannot be started, [`FioError::Failed`] with fio's message if it says that it failed,
-/// [`FioError::Stopped`] if it was stopped and has no result, and those of [`json::read_file`].
+/// For a job that cannot be put on a command line, [`FioError::Process`] if fio cannot be started,
+/// fio's message if it says that it failed, [`FioError::Stopped`] if it was stopped and has no result,
+/// and those of [`json::read_file`].
 pub fn run_fio(command: &FioCommand, stop: &dyn Fn() -> bool) -> Result<FioRun, FioError> {
     let files = MemoryFiles::new().map_err(|source| wrong("keep the result of", source))?;
     let mut fio = start(command, &files)?;
@@ -322,7 +327,9 @@ fn conclude(
         }
         // It may not have come as far as to have one.
         Err(_) if is_stopped => Err(FioError::Stopped),
-        Err(FioError::Read { .. } | FioError::Empty) if status.success() => Err(FioError::NoResult),
+        Err(FioError::Read { .. } | FioError::Empty) if status.success() => {
+            Err(FioError::Other("fio exited with success but wrote no result".to_owned()))
+        }
         Err(error) if status.success() => Err(error),
         file => Err(failed(status, file.as_ref().map_or("", |file| &file.text), messages)),
     }
@@ -338,8 +345,8 @@ fn failed(status: ExitStatus, text: &str, messages: &str) -> FioError {
         ([], messages, _) => messages.to_owned(),
         (complaints, ..) => complaints.join("; "),
     };
-    let message = message.chars().take(1000).collect();
-    FioError::Failed { status: status.to_string(), message }
+    let message: String = message.chars().take(1000).collect();
+    FioError::Other(format!("fio failed ({status}): {message}"))
 }
 
 #[cfg(test)]

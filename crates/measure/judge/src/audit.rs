@@ -26,10 +26,10 @@ pub use table::{AuditError, audit_table};
 use std::collections::BTreeMap;
 
 use durio_analyse::{Explanation, ExplanationKind};
-use rules::{Observation, RULES, RuleCheck};
+use rules::{Observation, RULES, RuleCheck, TEXTS};
 use serde::{Deserialize, Serialize};
 
-use crate::CodedRule;
+use crate::rule_text::RuleText;
 
 /// Findings that are kept; more are only counted.
 pub const FINDINGS_MAX: usize = 10_000;
@@ -62,8 +62,8 @@ impl Auditor {
     /// Judges one claim by itself, and keeps it to be compared.
     pub fn observe(&mut self, claim: Claim) {
         self.claims += 1;
-        for rule in RULES {
-            if let RuleCheck::Claim(check) = rule.check
+        for (rule, check) in RULES {
+            if let RuleCheck::Claim(check) = check
                 && let Some(seen) = check(&claim)
             {
                 self.add(rule, seen, || (claim.place(), claim.label()));
@@ -77,8 +77,8 @@ impl Auditor {
     /// Compares the claims with each other, and ends.
     pub fn finish(mut self) -> AuditFindings {
         let compared = std::mem::take(&mut self.compared);
-        for rule in RULES {
-            if let RuleCheck::Table(check) = rule.check {
+        for (rule, check) in RULES {
+            if let RuleCheck::Table(check) = check {
                 for about in check(&compared) {
                     self.add(rule, about.seen, || (about.line, about.label));
                 }
@@ -101,12 +101,7 @@ impl Auditor {
         }
     }
 
-    fn add(
-        &mut self,
-        rule: &CodedRule<RuleCheck>,
-        seen: Observation,
-        place: impl FnOnce() -> (ClaimPlace, String),
-    ) {
+    fn add(&mut self, rule: &str, seen: Observation, place: impl FnOnce() -> (ClaimPlace, String)) {
         let Observation { tier, reason, evidence } = seen;
         self.counts.add(tier);
         // An impossible value decides the exit code: it must be seen even where much is left out.
@@ -117,7 +112,7 @@ impl Auditor {
             return;
         }
         let (line, label) = place();
-        let rule = rule.id.to_owned();
+        let rule = rule.to_owned();
         self.findings.push(AuditFinding { line, label, tier, rule, reason, evidence });
     }
 }
@@ -133,17 +128,14 @@ pub fn audit(claims: &[Claim]) -> AuditFindings {
 
 /// What each rule means, in the order of findings.
 pub(crate) fn explanations() -> impl Iterator<Item = Explanation> {
-    RULES.iter().map(|rule| rule.explanation(ExplanationKind::AuditRule))
+    TEXTS.all().iter().map(|rule| rule.explanation(ExplanationKind::AuditRule))
 }
 
 fn meanings(findings: &[AuditFinding]) -> Vec<RuleMeaning> {
-    let found =
-        |rule: &&CodedRule<RuleCheck>| findings.iter().any(|finding| finding.rule == rule.id);
-    let meaning = |rule: &CodedRule<RuleCheck>| RuleMeaning {
-        rule: rule.id.to_owned(),
-        meaning: rule.what.to_owned(),
-    };
-    RULES.iter().filter(found).map(meaning).collect()
+    let found = |rule: &&RuleText| findings.iter().any(|finding| finding.rule == rule.id);
+    let meaning =
+        |rule: &RuleText| RuleMeaning { rule: rule.id.clone(), meaning: rule.what.clone() };
+    TEXTS.all().iter().filter(found).map(meaning).collect()
 }
 
 /// Name and version of the document.
@@ -308,11 +300,28 @@ mod tests {
 
     #[test]
     fn codes_of_rules_are_distinct_kebab_case() {
-        for (index, rule) in RULES.iter().enumerate() {
-            assert!(rule.id.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{}", rule.id);
-            assert!(!RULES[..index].iter().any(|earlier| earlier.id == rule.id));
-            assert!(!rule.what.is_empty());
+        for (index, (id, _)) in RULES.iter().enumerate() {
+            assert!(id.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{id}");
+            assert!(!RULES[..index].iter().any(|earlier| earlier.0 == *id));
         }
+    }
+
+    #[test]
+    fn the_words_of_the_rules_are_in_their_order() {
+        let texts = TEXTS.all();
+        let ids: Vec<&str> = texts.iter().map(|text| text.id.as_str()).collect();
+        let rules: Vec<&str> = RULES.iter().map(|(id, _)| *id).collect();
+        assert_eq!((ids.len(), ids), (30, rules));
+        assert!(texts.iter().all(|text| !text.what.is_empty() && !text.advice.is_empty()));
+        let meaning = explanations().find(|rule| rule.id == "digits-repeated").unwrap();
+        assert_eq!(
+            [meaning.what.as_str(), &meaning.advice],
+            [
+                "rate and latency have the same digits and do not match: one was copied into the \
+                 other's column",
+                "go back to the tool's own output for this row",
+            ]
+        );
     }
 
     #[test]

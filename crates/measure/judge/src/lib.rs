@@ -5,14 +5,15 @@
 //! The results come from durio-analyse and are shown by durio-report.
 //!
 //! A rule is a function of the [`RuleInput`], of a claim or of a layer, with the smallest findings that
-//! trigger it as its test, and a line in one of the lists: `RULES` in `warning.rs` and
-//! `audit/rules.rs` ([`CodedRule`]), those of `signals.rs`. Rules of advice are data. Verdicts compare
-//! results with the documented thresholds that are saved in the plan (`verdict.rs`).
+//! trigger it as its test, a line in one of the lists (`RULES` in `warning.rs` and `audit/rules.rs`,
+//! those of `signals.rs`), and its words in `data/rules` (`rule_text.rs`). Rules of advice are data.
+//! Verdicts compare results with the documented thresholds that are saved in the plan (`verdict.rs`).
 //! [`explanations`] are those of all rules.
 
 pub mod advise;
 pub mod audit;
 pub mod compare;
+mod rule_text;
 mod signals;
 pub mod summary;
 pub mod typical;
@@ -26,7 +27,7 @@ pub use signals::standing_signals;
 
 use advise::AdviceError;
 use durio_analyse::campaign::CampaignFindings;
-use durio_analyse::{Analysis, Explanation, ExplanationKind, Findings, SelfCost, WorkloadFindings};
+use durio_analyse::{Analysis, Explanation, Findings, SelfCost, WorkloadFindings};
 use durio_observe::Stack;
 use durio_plan::Plan;
 use durio_record::{Environment, ProcessGap, SyncCallsProbed};
@@ -52,13 +53,15 @@ pub fn judge(Analysis { findings, evidence }: Analysis) -> Findings {
     Findings { verdicts, placements, warnings, signals, ..findings }
 }
 
-/// What every rule means, whatever it is applied to: warnings, signals, rules of the audit, rules of
-/// advice.
+/// What reports say, whatever it is applied to: words of verdicts, those of first lines first,
+/// warnings, signals, rules of the audit, rules of advice.
 ///
 /// # Errors
 /// If the rules of advice cannot be read: a test would have said so.
 pub fn explanations() -> Result<Vec<Explanation>, AdviceError> {
-    let mut all = warning::explanations();
+    let mut all = summary::explanations();
+    all.extend(rule_text::word_explanations());
+    all.extend(warning::explanations());
     all.extend(signals::explanations());
     all.extend(audit::explanations());
     all.extend(advise::rules()?.iter().map(advise::Rule::explanation));
@@ -95,46 +98,3 @@ impl RuleInput<'_> {
         self.plan.measured_steps().any(|step| step.loads().any(|load| load.workload.is_durable()))
     }
 }
-
-/// A rule whose check is a function, as warnings and the audit have them.
-///
-/// Signals have lists of another shape (`signals.rs`): one look at a layer gives one of several
-/// signals, in words that depend on what was read. Rules of advice are data (`advise/rule.rs`).
-pub(crate) struct CodedRule<C> {
-    /// For programs; it does not change.
-    pub(crate) id: &'static str,
-    /// The condition under which it speaks.
-    pub(crate) what: &'static str,
-    /// Why that matters; empty where `what` covers it.
-    pub(crate) why: &'static str,
-    /// What to do about it.
-    pub(crate) advice: &'static str,
-    pub(crate) check: C,
-}
-
-impl<C> CodedRule<C> {
-    pub(crate) fn explanation(&self, kind: ExplanationKind) -> Explanation {
-        Explanation::new(kind, [self.id, self.what, self.why, self.advice])
-    }
-}
-
-/// A constant with rules, each of which is a kind of check, id and function, then its words: what,
-/// why where that is not said with it, and after `=>` what to do.
-macro_rules! rules {
-    (
-        $(#[$about:meta])* $vis:vis $list:ident of $check:ident;
-        $($kind:ident $id:literal $seen:path:
-            $what:literal $(, $why:literal)? => $advice:literal;)*
-    ) => {
-        $(#[$about])*
-        $vis const $list: &[$crate::CodedRule<$check>] = &[$($crate::CodedRule {
-            id: $id,
-            what: $what,
-            why: concat!($($why)?),
-            advice: $advice,
-            check: $check::$kind($seen),
-        }),*];
-    };
-}
-
-pub(crate) use rules;

@@ -4,18 +4,15 @@
 //! readings and their places, what they imply, and one of four words. A signal never acquits: only
 //! power cuts prove anything.
 //!
-//! A rule is a function, with its smallest positive and negative case as tests next to it, a row in
-//! its file's `EXPLAINED` for each of its ids, and a line in [`LAYER_RULES`], [`HOST_RULES`] or
-//! [`RUN_RULES`].
+//! A rule is a function, with its smallest positive and negative case as tests next to it, a line in
+//! [`LAYER_RULES`], [`HOST_RULES`] or [`RUN_RULES`], and its words in `data/rules`, in the file that
+//! [`FAMILIES`] names.
 
 mod device;
 mod filesystem;
 mod layers;
 mod measured;
 mod process;
-mod remote;
-mod slope;
-mod sync_calls;
 
 pub(crate) use filesystem::dropping_options;
 
@@ -25,6 +22,7 @@ use durio_analyse::{
 use durio_observe::{Host, Layer, LayerKind, Stack, WriteCache};
 
 use crate::RuleInput;
+use crate::rule_text::{RuleTexts, SignalText};
 
 /// Where the kernel shows mounts and their options.
 const MOUNTS: &str = "/proc/self/mountinfo";
@@ -43,10 +41,10 @@ const LAYER_RULES: &[LayerRule] = &[
     filesystem::journal_options,
     filesystem::no_tree_log,
     filesystem::nothing_known_below,
-    remote::not_strict,
-    remote::server,
-    remote::fuse,
-    remote::block,
+    layers::not_strict,
+    layers::server,
+    layers::fuse,
+    layers::block,
     layers::strips_flushes,
     layers::md_write_hole,
     layers::md_journal_write_back,
@@ -81,32 +79,35 @@ const HOST_RULES: &[HostRule] = &[
 type RunRule = fn(&RuleInput<'_>) -> Vec<Signal>;
 
 const RUN_RULES: &[RunRule] = &[
-    sync_calls::swallowed,
+    process::swallowed,
     measured::flushes_per_sync,
     measured::latency_floor,
     measured::flush_delta,
     measured::fua_against_flush,
-    slope::measured,
+    measured::slopes,
 ];
 
-/// What the signals of each file mean: id, words, when it is given, what follows, what to do.
-const EXPLAINED: &[&[[&str; 5]]] = &[
-    device::EXPLAINED,
-    filesystem::EXPLAINED,
-    layers::EXPLAINED,
-    process::EXPLAINED,
-    remote::EXPLAINED,
-    measured::EXPLAINED,
-    slope::EXPLAINED,
-    sync_calls::EXPLAINED,
-];
+// The order is that of the reference.
+static FAMILIES: RuleTexts = RuleTexts::new(&[
+    include_str!("../data/rules/signal-device.toml"),
+    include_str!("../data/rules/signal-filesystem.toml"),
+    include_str!("../data/rules/signal-layers.toml"),
+    include_str!("../data/rules/signal-process.toml"),
+    include_str!("../data/rules/signal-remote.toml"),
+    include_str!("../data/rules/signal-measured.toml"),
+    include_str!("../data/rules/signal-slope.toml"),
+    include_str!("../data/rules/signal-sync-calls.toml"),
+]);
 
 /// What each signal means.
 pub(crate) fn explanations() -> impl Iterator<Item = Explanation> {
-    EXPLAINED.iter().copied().flatten().map(|[id, words, what, why, advice]| {
-        let text = [*id, *what, *why, *advice];
-        let words = ExplanationFact::new("given as", words);
-        Explanation { facts: vec![words], ..Explanation::new(ExplanationKind::Signal, text) }
+    FAMILIES.all().iter().map(|rule| {
+        let mut words: Vec<SignalWord> = rule.signal.iter().map(|signal| signal.word).collect();
+        words.sort_unstable();
+        words.dedup();
+        let words: Vec<&str> = words.into_iter().map(SignalWord::words).collect();
+        let given = ExplanationFact::new("given as", &words.join(", "));
+        Explanation { facts: vec![given], ..rule.explanation(ExplanationKind::Signal) }
     })
 }
 
@@ -150,15 +151,23 @@ fn by_weight(mut signals: Vec<Signal>) -> Vec<Signal> {
     kept
 }
 
-/// A signal: its id, word and layer, the readings, what they imply, and what to do.
-fn signal(
-    (id, word, layer): (&str, SignalWord, String),
-    read: Vec<EvidenceReading>,
-    implies: impl Into<String>,
-    advice: impl Into<String>,
-) -> Option<Signal> {
-    let (implies, advice) = (implies.into(), advice.into());
+/// A signal with the words that `key` has in the data: its id, and after a colon the case of several.
+fn signal(key: &str, layer: String, read: Vec<EvidenceReading>) -> Option<Signal> {
+    let (id, case) = key.split_once(':').unwrap_or((key, ""));
+    // A test compares the keys of the rules with those of the data.
+    let text = FAMILIES.get(id)?.signal.iter().find(|text| text.case == case)?;
+    let SignalText { word, implies, advice, .. } = text.clone();
     Some(Signal { id: id.to_owned(), word, layer, read, implies, advice })
+}
+
+/// The signal with the values of the names in braces that its words have.
+fn filled(signal: Option<Signal>, values: &[(&str, &str)]) -> Option<Signal> {
+    let signal = signal?;
+    let fill =
+        |text: String, (name, value): &(&str, &str)| text.replace(&format!("{{{name}}}"), value);
+    let implies = values.iter().fold(signal.implies, fill);
+    let advice = values.iter().fold(signal.advice, fill);
+    Some(Signal { implies, advice, ..signal })
 }
 
 fn reading(what: &str, place: impl Into<String>, value: impl Into<String>) -> EvidenceReading {
@@ -241,28 +250,51 @@ mod tests {
             include_str!("signals/layers.rs"),
             include_str!("signals/measured.rs"),
             include_str!("signals/process.rs"),
-            include_str!("signals/remote.rs"),
-            include_str!("signals/slope.rs"),
-            include_str!("signals/sync_calls.rs"),
         ];
-        // An id is the literal before the word in the arguments of `signal`.
-        let is_word = |after: &str| {
-            let after = after.trim_start_matches(',').trim_start();
-            after.starts_with("SignalWord::") || after.starts_with("word, layer_name")
+        let code: String =
+            sources.iter().filter_map(|source| source.split("#[cfg(test)]").next()).collect();
+        let is_used = |id: &str, case: &str| match case {
+            "" => code.contains(&format!("\"{id}\"")),
+            // The options of a journal are the cases of their signal.
+            _ if code.contains(&format!("\"{id}:{{}}\"")) => code.contains(&format!("\"{case}\"")),
+            _ => code.contains(&format!("\"{id}:{case}\"")),
         };
-        let mut used: Vec<&str> = Vec::new();
-        for source in sources {
-            let code = source.split("#[cfg(test)]").next().unwrap();
-            let parts: Vec<&str> = code.split('"').collect();
-            let pairs =
-                parts.windows(2).filter(|pair| pair[1].starts_with(',') && is_word(pair[1]));
-            used.extend(pairs.map(|pair| pair[0]));
+        for rule in FAMILIES.all() {
+            let mut cases: Vec<&str> = rule.signal.iter().map(|text| text.case.as_str()).collect();
+            let unused = cases.iter().find(|case| !is_used(&rule.id, case));
+            assert_eq!(unused, None, "{}", rule.id);
+            let count = cases.len();
+            cases.sort_unstable();
+            cases.dedup();
+            assert!(count > 0 && cases.len() == count, "{}: {cases:?}", rule.id);
         }
-        used.sort_unstable();
-        used.dedup();
-        let mut explained: Vec<String> = explanations().map(|explanation| explanation.id).collect();
-        explained.sort_unstable();
-        assert_eq!(used, explained);
+        // What is given to `signal` as a literal has words, too.
+        let literals = code.split("signal(").skip(1).filter_map(|call| {
+            let literal = call.trim_start().strip_prefix('"')?;
+            literal.split('"').next().map(str::to_owned)
+        });
+        let literals: Vec<String> = literals.collect();
+        assert!(literals.len() > 20, "{literals:?}");
+        for key in literals {
+            assert!(signal(&key, String::new(), Vec::new()).is_some(), "{key}");
+        }
+    }
+
+    #[test]
+    fn the_words_of_a_case_are_filled_with_values() {
+        let key = "flush-fast:virtual";
+        let values = [("medium", "a volume"), ("limit", "100 µs")];
+        let found = filled(signal(key, "disk vda".to_owned(), Vec::new()), &values).unwrap();
+        assert_eq!((found.id.as_str(), found.word), ("flush-fast", SignalWord::Suspect));
+        let implies = "a volume needs more than 100 µs: the cache is protected against power loss, \
+                       or the flush is acknowledged before it is done, or the host answers it from \
+                       memory; speed alone does not show which";
+        assert_eq!(found.implies, implies);
+        assert_eq!(signal("flush-fast:unknown", String::new(), Vec::new()), None);
+        // Only values are left to fill.
+        let texts = FAMILIES.all().iter().flat_map(|rule| &rule.signal);
+        let named = texts.filter(|text| format!("{}{}", text.implies, text.advice).contains('{'));
+        assert_eq!(named.count(), 4);
     }
 
     #[test]
@@ -282,7 +314,7 @@ mod tests {
     #[test]
     fn words_and_readings_are_saved_as_users_read_them() {
         let read = vec![reading("a", "/b", "c")];
-        let one = signal(("x", SignalWord::UnsafeConfig, "l".into()), read, "i", "").unwrap();
+        let one = signal("barriers-off", "l".into(), read).unwrap();
         let text = serde_json::to_string(&one).unwrap();
         assert!(text.contains("\"unsafe-config\"") && text.contains("\"where\":\"/b\""), "{text}");
         assert_eq!(serde_json::from_str::<Signal>(&text).unwrap(), one);

@@ -7,7 +7,6 @@
 mod bench;
 mod commits;
 mod database;
-mod durable;
 mod run;
 
 use std::cmp::Reverse;
@@ -138,13 +137,13 @@ impl SummaryRule {
             Self::GoalMissed => (Bad, "a goal is missed", "the user (--goal)"),
             Self::NotKeptUp => (
                 Bad,
-                "a replay ended late, or began 1 of 100 operations late, by more than 1 % of its time",
+                "a replay ended late, or started 1 of 100 operations late, by more than 1 % of its time",
                 "durio's choice",
             ),
             Self::UnsafeSetting => (
                 Bad,
                 "a setting is documented to drop syncs or flushes",
-                "the documents that its signal names",
+                "the documents that the signal cites",
             ),
             Self::Lost => (
                 Bad,
@@ -153,13 +152,13 @@ impl SummaryRule {
             ),
             Self::NamedUnfit => (
                 Bad,
-                "a database that was named (--database) has a documented limit that is missed",
-                "the databases' makers, and practice where marked with *",
+                "a database named by --database misses a documented limit",
+                "database vendors; rules of thumb are marked with *",
             ),
             Self::AllLimitsMissed => (
                 Bad,
                 "every documented limit that could be compared is missed",
-                "the databases' makers, and practice where marked with *",
+                "database vendors; rules of thumb are marked with *",
             ),
             Self::Incomplete => (Unknown, "the run did not end as planned", ""),
             Self::InMemory => (Unknown, "the target is in memory", ""),
@@ -171,22 +170,22 @@ impl SummaryRule {
             Self::GoalOpen => (Unknown, "a goal could not be compared", "the user (--goal)"),
             Self::NamedOpen => (
                 Unknown,
-                "a limit of a database that was named (--database) could not be compared",
-                "the databases' makers, and practice where marked with *",
+                "a limit of a database named by --database could not be compared",
+                "database vendors; rules of thumb are marked with *",
             ),
             Self::NoLimit => (Unknown, "no limit applies; the sentence has no verdict word", ""),
             Self::LimitMissed => (
                 Caution,
                 "a documented limit is missed",
-                "the databases' makers, and practice where marked with *",
+                "database vendors; rules of thumb are marked with *",
             ),
             Self::SlowCommits => (
                 Caution,
                 "the p99 of commits without a published limit is 10 ms or more",
-                "etcd's limit for the sync of its log, the strictest that is published",
+                "etcd's limit for the sync of its log, the strictest one published",
             ),
             Self::SuspectFlush => {
-                (Caution, "a flush is suspect", "the documents that its signal names")
+                (Caution, "a flush is suspect", "the documents that the signal cites")
             }
             Self::Unfinished => (Caution, "parts of a proof are undecided or not done", ""),
             Self::OtherWork => (
@@ -335,14 +334,14 @@ fn whole(value: f64) -> u64 {
 }
 
 /// What the words of verdicts mean, with the rules of each and who sets their limits.
-pub fn explanations() -> Vec<Explanation> {
+pub(crate) fn explanations() -> Vec<Explanation> {
     let explanation = |verdict: SummaryVerdict| {
         let (label, what) = match verdict {
             SummaryVerdict::Good => ("caveat", "every limit that was compared is met"),
             SummaryVerdict::Caution => ("if", "something should be looked at first"),
             SummaryVerdict::Unknown => ("if", "the results allow no verdict on the storage"),
             SummaryVerdict::Bad => {
-                ("if", "the storage fails what was asked of it, or may lose acknowledged commits")
+                ("if", "the storage misses a requirement, or may lose acknowledged commits")
             }
         };
         let rules = SummaryRule::ALL.into_iter().filter(|rule| rule.verdict() == verdict);

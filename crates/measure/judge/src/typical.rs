@@ -4,7 +4,6 @@
 //! Only like is compared with like: one writer with one write in flight, and the volumes of a cloud,
 //! which the device's model names, with that cloud's classes. A class without a source has no band.
 
-use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use durio_analyse::{
@@ -16,8 +15,9 @@ use durio_observe::{CloudDisk, CloudProvider, Layer, Stack};
 use durio_plan::{Provenance, Purpose};
 use durio_record::OperationName;
 use durio_workload::{CacheMode, Pattern};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
+use toml::{Table, Value};
 
 use crate::RuleInput;
 use crate::signals::ends;
@@ -45,27 +45,35 @@ impl From<TypicalError> for CommandError {
 }
 
 /// All classes of storage, and limits of providers.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TypicalStorage {
     /// When the sources were read.
     pub read_on: String,
+    #[serde(rename(deserialize = "class"))]
     pub classes: Vec<TypicalClass>,
+    #[serde(rename(deserialize = "limit"))]
     pub limits: Vec<TypicalLimit>,
 }
 
 /// A class of storage.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TypicalClass {
     pub id: String,
     pub name: String,
-    /// Which cloud's disks belong to it; `None` outside of clouds.
-    #[serde(skip)]
-    cloud: Option<(CloudProvider, CloudDisk)>,
+    /// Which cloud's disks belong to it, and which of them; `None` outside of clouds.
+    #[serde(skip_serializing)]
+    provider: Option<CloudProvider>,
+    #[serde(skip_serializing)]
+    disk: Option<CloudDisk>,
     /// One small durable write in flight; `None` without a source.
+    #[serde(skip_deserializing)]
     pub durable_write: Option<LatencyBand>,
     /// One small random read in flight; `None` without a source.
+    #[serde(skip_deserializing)]
     pub random_read: Option<LatencyBand>,
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
     pub points: Vec<TypicalPoint>,
 }
@@ -78,16 +86,32 @@ pub struct LatencyBand {
 }
 
 /// The publications about one device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TypicalPoint {
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename(deserialize = "write_us"),
+        deserialize_with = "from_micros",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub durable_write_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename(deserialize = "read_us"),
+        deserialize_with = "from_micros",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub random_read_ns: Option<u64>,
     pub device: String,
     /// Which statistic, and how it was made.
     pub figure: String,
     pub source: TypicalSource,
+}
+
+fn from_micros<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let micros: Option<u64> = Option::deserialize(deserializer)?;
+    Ok(micros.map(|micros| micros.saturating_mul(1000)))
 }
 
 /// Who published a latency or a limit, and where.
@@ -105,7 +129,8 @@ pub struct TypicalSource {
 }
 
 /// A rate that a provider gives its volumes whatever their size.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TypicalLimit {
     pub provider: CloudProvider,
     pub iops: u32,
@@ -114,48 +139,6 @@ pub struct TypicalLimit {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub then: Option<String>,
     pub source: TypicalSource,
-}
-
-/// The file, as it is written.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TypicalDocument {
-    read_on: String,
-    source: BTreeMap<String, TypicalSource>,
-    class: Vec<ClassEntry>,
-    limit: Vec<LimitEntry>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ClassEntry {
-    id: String,
-    name: String,
-    provider: Option<CloudProvider>,
-    disk: Option<CloudDisk>,
-    #[serde(default)]
-    note: String,
-    points: Vec<PointEntry>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PointEntry {
-    write_us: Option<u64>,
-    read_us: Option<u64>,
-    device: String,
-    figure: String,
-    source: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LimitEntry {
-    provider: CloudProvider,
-    iops: u32,
-    of: String,
-    then: Option<String>,
-    source: String,
 }
 
 /// The data that this program was built with.
@@ -169,44 +152,42 @@ pub fn typical() -> Result<&'static TypicalStorage, TypicalError> {
 }
 
 fn parse(text: &str) -> Result<TypicalStorage, String> {
-    let document: TypicalDocument = toml::from_str(text).map_err(|error| error.to_string())?;
-    let TypicalDocument { read_on, source, class, limit } = document;
-    let source_of =
-        |key: &str| source.get(key).cloned().ok_or_else(|| format!("unknown source {key}"));
-    let classes = class.into_iter().map(|entry| class_of(entry, &source_of));
-    let limits = limit.into_iter().map(|entry| {
-        let LimitEntry { provider, iops, of, then, source } = entry;
-        Ok(TypicalLimit { provider, iops, of, then, source: source_of(&source)? })
-    });
-    Ok(TypicalStorage {
-        read_on,
-        classes: classes.collect::<Result<_, String>>()?,
-        limits: limits.collect::<Result<_, String>>()?,
-    })
+    let mut document: Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+    let sources = match document.remove("source") {
+        Some(Value::Table(sources)) => sources,
+        _ => Table::new(),
+    };
+    let mut document = Value::Table(document);
+    put_sources(&mut document, &sources)?;
+    let read = document.try_into::<TypicalStorage>();
+    let mut storage = read.map_err(|error| error.to_string())?;
+    for class in &mut storage.classes {
+        let writes = class.points.iter().filter_map(|point| point.durable_write_ns);
+        class.durable_write = LatencyBand::of(writes);
+        let reads = class.points.iter().filter_map(|point| point.random_read_ns);
+        class.random_read = LatencyBand::of(reads);
+    }
+    Ok(storage)
 }
 
-fn class_of(
-    entry: ClassEntry,
-    source_of: &impl Fn(&str) -> Result<TypicalSource, String>,
-) -> Result<TypicalClass, String> {
-    let ClassEntry { id, name, provider, disk, note, points } = entry;
-    let nanos = |micros: Option<u64>| micros.map(|micros| micros.saturating_mul(1000));
-    let points = points.into_iter().map(|point| {
-        let PointEntry { write_us, read_us, device, figure, source } = point;
-        let source = source_of(&source)?;
-        let (durable_write_ns, random_read_ns) = (nanos(write_us), nanos(read_us));
-        Ok(TypicalPoint { durable_write_ns, random_read_ns, device, figure, source })
-    });
-    let points = points.collect::<Result<Vec<TypicalPoint>, String>>()?;
-    Ok(TypicalClass {
-        id,
-        name,
-        cloud: provider.zip(disk),
-        durable_write: LatencyBand::of(points.iter().filter_map(|point| point.durable_write_ns)),
-        random_read: LatencyBand::of(points.iter().filter_map(|point| point.random_read_ns)),
-        note,
-        points,
-    })
+/// Puts each source in the place of its key.
+fn put_sources(value: &mut Value, sources: &Table) -> Result<(), String> {
+    match value {
+        Value::Array(items) => items.iter_mut().try_for_each(|item| put_sources(item, sources)),
+        Value::Table(table) => {
+            for (name, value) in table.iter_mut() {
+                if name.as_str() != "source" {
+                    put_sources(value, sources)?;
+                    continue;
+                }
+                let key = value.as_str().unwrap_or_default();
+                let source = sources.get(key).ok_or_else(|| format!("unknown source {key}"))?;
+                *value = source.clone();
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
 }
 
 impl TypicalClass {
@@ -274,7 +255,7 @@ impl TypicalStorage {
             [cloud] => *cloud,
             _ => return None,
         };
-        let classes = self.classes.iter().filter(|class| class.cloud == cloud);
+        let classes = self.classes.iter().filter(|class| class.provider.zip(class.disk) == cloud);
         let mut near: Vec<(&TypicalClass, LatencyBand)> =
             classes.filter_map(|class| Some((class, class.durable_write?))).collect();
         // The narrowest of several bands says most.
@@ -401,24 +382,28 @@ mod tests {
 
     #[test]
     fn every_point_has_a_source_and_every_source_a_use() {
-        let document: TypicalDocument = toml::from_str(DATA).unwrap();
-        let mut used: BTreeSet<&str> = document.limit.iter().map(|it| it.source.as_str()).collect();
-        for class in &document.class {
+        let storage = parse(DATA).unwrap();
+        let sources = storage.limits.iter().map(|limit| &limit.source);
+        let mut used: Vec<&TypicalSource> = sources.collect();
+        for class in &storage.classes {
             assert_eq!(class.provider.is_some(), class.disk.is_some(), "{}", class.id);
             // A class without a band says why.
             assert!(!class.points.is_empty() || !class.note.is_empty(), "{}", class.id);
             for point in &class.points {
-                let latencies: Vec<u64> = point.write_us.into_iter().chain(point.read_us).collect();
-                // Microseconds of one access, from the fastest flash to a disk under load.
+                let latencies = [point.durable_write_ns, point.random_read_ns];
+                let latencies: Vec<u64> = latencies.into_iter().flatten().collect();
+                // One access, from the fastest flash to a disk under load.
                 assert!(!latencies.is_empty(), "{}: {}", class.id, point.device);
-                assert!(latencies.iter().all(|us| (5..100_000).contains(us)), "{latencies:?}");
+                let is_likely = |nanos: &u64| (5_000..100_000_000).contains(nanos);
+                assert!(latencies.iter().all(is_likely), "{latencies:?}");
                 assert!(!point.device.is_empty() && !point.figure.is_empty(), "{}", class.id);
-                used.insert(&point.source);
+                used.push(&point.source);
             }
         }
-        let known: BTreeSet<&str> = document.source.keys().map(String::as_str).collect();
-        assert_eq!(used, known);
-        for (key, source) in &document.source {
+        let document: Table = DATA.parse().unwrap();
+        for (key, source) in document["source"].as_table().unwrap() {
+            let source: TypicalSource = source.clone().try_into().unwrap();
+            assert!(used.contains(&&source), "{key} is not used");
             let has_address = source.url.starts_with("http");
             assert!(has_address || source.document.contains("published-results.csv"), "{key}");
             assert!(!source.publisher.is_empty(), "{key}");

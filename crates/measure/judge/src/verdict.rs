@@ -137,7 +137,7 @@ fn judge(
             (word, format!("{name}: {}{least}", shown(bound, value)), None)
         }
         (None, _) => {
-            let text = format!("{name} was not measured, or too briefly for this figure");
+            let text = format!("{name} was not measured, or not long enough");
             (VerdictWord::CannotTell, text.clone(), Some(text))
         }
     };
@@ -185,7 +185,7 @@ fn without_threshold(
             };
             format!("{name}: {p50}p99 {} per {what}", Nanos::new(p99))
         }
-        _ => format!("{name} was not measured, or too briefly"),
+        _ => format!("{name} was not measured, or not long enough"),
     };
     let value = p99.map(float);
     let note = workload.and_then(|workload| invalid(input, workload));
@@ -477,10 +477,7 @@ mod tests {
             [
                 (VerdictWord::Fit, idle),
                 (VerdictWord::Unfit, loaded),
-                (
-                    VerdictWord::CannotTell,
-                    "backend-commit was not measured, or too briefly for this figure"
-                ),
+                (VerdictWord::CannotTell, "backend-commit was not measured, or not long enough"),
             ]
         );
         assert_eq!(of("etcd-openshift"), [(VerdictWord::Fit, idle), (VerdictWord::Fit, loaded)]);
@@ -503,7 +500,7 @@ mod tests {
         let found = verdicts_on_profile("sqlserver", |_| {});
         let source = found[0].source.as_ref().unwrap();
         assert_eq!(source.kind, Some(Provenance::Practice));
-        assert!(found[0].note.as_ref().unwrap().contains("not Microsoft's word"));
+        assert!(found[0].note.as_ref().unwrap().contains("not from Microsoft"));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Warnings: what was seen, why it matters, what to do.
 //!
 //! A rule is a function that reports what it sees, with its threshold as a constant that names its
-//! source, and a row of [`RULES`] with its condition, its meaning and what the function looks at
-//! ([`WarningCheck`]).
+//! source, a row of [`RULES`] that says what the function looks at ([`WarningCheck`]), and its
+//! condition and meaning in `data/rules` ([`TEXTS`]).
 
 mod campaign;
 mod figures;
@@ -13,7 +13,8 @@ use durio_analyse::{Explanation, ExplanationKind, WarningFinding, WorkloadFindin
 use durio_base::counted;
 use durio_plan::EngineKind;
 
-use crate::{CodedRule, RuleInput, rules};
+use crate::RuleInput;
+use crate::rule_text::{RuleText, RuleTexts};
 
 pub(crate) use machine::invalid;
 
@@ -33,190 +34,65 @@ enum WarningCheck {
     Run(fn(&RuleInput<'_>) -> Option<String>),
 }
 
-rules! {
-    /// Every rule, most severe first.
-    RULES of WarningCheck;
-    Workload "stopped" machine::stopped:
-        "durio itself did not run for a while during the measurement",
-        "the process was stopped, the machine suspended, or other programs had its CPUs: \
-         operations in flight seem to last that long, and none starts" =>
-        "do not attribute these latencies to the storage; run again";
-    Workload "unmeasured" figures::unmeasured:
-        "no operation was completed after the ramp",
-        "nothing was measured: there is no result, and a rate of 0 would be wrong" =>
-        "give the workload more to do, or a shorter ramp; run again";
-    Workload "inconsistent" figures::inconsistent:
-        "mean latency × rate and an independent count of operations in flight differ by more \
-         than 2 %",
-        "latencies and an independent count contradict each other (Little's law): some result of \
-         this workload is wrong" =>
-        "do not use these results; run again, and report a bug in durio if it persists";
-    Workload "clock" figures::clock:
-        "the clock that stamps operations runs more than 0.1 % fast or slow against the \
-         kernel's",
-        "all latencies and rates of this workload are off by that much" =>
-        "run again with --clock monotonic";
-    Run "time-scale" campaign::time_scale:
-        "a campaign ran with --scale-time below 1",
-        "shorter steps see less of the state that the campaign is about; do not compare the \
-         results with published ones" =>
-        "use these results only to try the campaign out; then run it without a time scale";
-    Section "not-steady" campaign::not_steady:
-        "a section that should reach a steady state ended without reaching it",
-        "while the storage still changes, results depend on when they are measured" =>
-        "precondition for longer, or allow more rounds";
-    Section "left-state" campaign::left_state:
-        "the rate left its initial level within a step and became worse",
-        "the rate at the end differs from the rate at the start: a mean over the step describes \
-         neither" =>
-        "look at the rate over time in the report; plan with the rate that lasts";
-    Workload "offered-rate" campaign::offered_rate:
-        "an open loop achieved less than the offered rate",
-        "the storage did not keep up: the queue grows until the step ends, so response latencies \
-         depend on the length of the step" =>
-        "treat these points as beyond the limit; offer a lower rate for stable latencies";
-    Workload "idle-gap" campaign::idle_gap:
-        "nothing was in flight for more than 50 ms between preconditioning and the step after \
-         it",
-        "an idle drive leaves its preconditioned state" =>
-        "prepare targets before the campaign, not between its steps; find out what delayed the \
-         run";
-    Locations "memory" machine::memory_backed:
-        "the target is in memory (tmpfs), and no write had to be durable",
-        "memory is not storage: nothing survives a power cut, and no result here describes a \
-         device" =>
-        "name a directory on the storage that the database will use";
-    Workload "page-cache" figures::page_cache:
-        "reads, or writes that are not synced one by one, went through the page cache",
-        "the results describe memory as much as the storage below" =>
-        "measure where O_DIRECT works, or treat these results as those of the page cache";
-    Workload "fallback" figures::fallback:
-        "a requested feature (O_DIRECT, io_uring, registered buffers) was refused, and a \
-         substitute was used",
-        "the workload did not run as defined; compare only with runs that used the same \
-         substitute" =>
-        "run where the kernel and the user's limits allow it (ulimit -l, io_uring_disabled)";
-    Run "too-short" figures::too_short:
-        "a workload or step was measured for less than 300 s",
-        "a short run misses garbage collection, throttling and the end of burst credits" =>
-        "use --thorough before you buy, size or blame anything";
-    Run "too-short" figures::too_short_campaign:
-        "a workload or step was measured for less than 300 s",
-        "a short run misses garbage collection, throttling and the end of burst credits" =>
-        "give each step its full time before you buy, size or blame anything";
-    Workload "stalls" figures::stalls:
-        "intervals without any completion, or with less than half of the median rate",
-        "a database and its clients wait that long; averages do not show it" =>
-        "look at the rate over time in the report; find out what else uses the device";
-    Workload "noisy" figures::noisy:
-        "the standard deviation of the intervals' rates is more than 20 % of their mean",
-        "another run may give other results; small differences between runs mean nothing" =>
-        "run longer or several times, and stop other users of the machine and the storage";
-    Workload "tail" figures::tail_gap:
-        "p99.99 is more than ten times p99",
-        "one operation in ten thousand is far slower than the p99 suggests; a transaction of many \
-         operations hits one often" =>
-        "judge by p99.9 and p99.99; look for background work in the device or on the host";
-    Workload "submit" figures::submit_latency:
-        "the median time of submitting an operation is above 10 µs",
-        "asynchronous submission that blocks keeps the job from its other operations; the \
-         submitting thread limits the rate" =>
-        "more jobs or a larger --batch will help more than more depth; check the filesystem and \
-         the scheduler";
-    Workload "trace-lost" figures::trace_lost:
-        "the kernel lost events of a trace of the path (--trace-path)",
-        "operations with a missing event are left out, and the others may not be typical of all" =>
-        "trace again on a quieter machine; trust a trace that lost nothing";
-    Workload "outside-device" figures::outside_device:
-        "more than a quarter of each operation's time, and more than 50 µs, was not spent in \
-         the device (by the kernel's counters)",
-        "part of the latency arises above the device" =>
-        "find out whether the time is spent waiting for a CPU (stop other programs) or in the \
-         filesystem and kernel (durio check --verbose shows the layers, durio stack bench their \
-         cost)";
-    Workload "unwatched" figures::unwatched:
-        "in a quarter of the intervals or more a job went at least 1 ms, and twice its usual \
-         latency, without looking for completions",
-        "completions in that time were seen late: part of the tail latency is durio's" =>
-        "leave more CPUs to durio, or use fewer --jobs; if nothing else is running, report a bug \
-         in durio";
-    Real "one-core" machine::one_core:
-        "the busiest job used more than 90 % of a core",
-        "the speed of a single thread limits the rate, not the storage" =>
-        "try more jobs; compare only with machines of the same single-thread speed";
-    Real "durio-limit" machine::durio_limit:
-        "a job reached more than half of the rate that it reaches without storage",
-        "durio itself takes a large part of each operation's time" =>
-        "read the rate as a lower bound; use larger blocks or more jobs";
-    Real "system-cpu" machine::system_time:
-        "more than 30 % of the machine's CPU time was spent in the kernel",
-        "the kernel's path to the storage, not the device, may limit the rate; a database has to \
-         share these CPUs" =>
-        "check filesystem, encryption and interrupt placement; compare with the raw device";
-    Real "steal" machine::steal:
-        "the hypervisor withheld more than 1 % of the CPU time",
-        "CPU time went to other guests: latencies include their work" =>
-        "run again at another time, or on a dedicated machine";
-    Real "throttled" machine::throttled:
-        "the control group's CPU quota (cpu.max) stopped the process",
-        "latencies include waits for the CPU quota" =>
-        "raise cpu.max of the group, or treat the results as those of this quota";
-    Run "tracing" machine::tracing:
-        "kernel tracers or trace events were on when the run started",
-        "tracing costs each operation: rates are lower, and latencies longer" =>
-        "stop the tracer, or write 0 to events/enable and nop to current_tracer; then run again";
-    Run "limits" machine::limits:
-        "the control group limits I/O or CPUs, or the process may use only some of the CPUs",
-        "the kernel limits this process, whatever the storage can do" =>
-        "run outside of the limit to measure the storage, inside to measure what a database gets \
-         there";
-    Run "governor" machine::governor:
-        "the CPU frequency governor is not 'performance'",
-        "a CPU that clocks down between operations adds microseconds to each" =>
-        "set it to performance, for the measurement as for the database";
-    Locations "raw-reads" machine::raw_reads:
-        "a block device was read directly",
-        "blocks that were never written, or trimmed, are answered without reading the medium" =>
-        "treat results of a new or trimmed device as an upper bound; overwrite the device first";
-    Workload "sparse" machine::sparse:
-        "an existing file is allocated only in part",
-        "blocks that were never written, or are compressed, are answered without reading the \
-         medium, and writing them allocates first" =>
-        "use a file that is fully written, or name its directory and let durio make one";
-    Workload "shared-blocks" machine::shared_walks:
-        "several sequential jobs use the same blocks",
-        "the first job to reach a block brings it into caches for the others, or has just written \
-         it: the rate is higher than the storage's" =>
-        "give each job its own share (--share-each; region = \"share-each\" in a spec; \
-         offset_increment in a fio job), or its own file";
-}
+/// Every rule, most severe first.
+const RULES: &[(&str, WarningCheck)] = &[
+    ("stopped", WarningCheck::Workload(machine::stopped)),
+    ("unmeasured", WarningCheck::Workload(figures::unmeasured)),
+    ("inconsistent", WarningCheck::Workload(figures::inconsistent)),
+    ("clock", WarningCheck::Workload(figures::clock)),
+    ("time-scale", WarningCheck::Run(campaign::time_scale)),
+    ("not-steady", WarningCheck::Section(campaign::not_steady)),
+    ("left-state", WarningCheck::Section(campaign::left_state)),
+    ("offered-rate", WarningCheck::Workload(campaign::offered_rate)),
+    ("idle-gap", WarningCheck::Workload(campaign::idle_gap)),
+    ("memory", WarningCheck::Locations(machine::memory_backed)),
+    ("page-cache", WarningCheck::Workload(figures::page_cache)),
+    ("fallback", WarningCheck::Workload(figures::fallback)),
+    ("too-short", WarningCheck::Run(figures::too_short)),
+    ("too-short:campaign", WarningCheck::Run(figures::too_short_campaign)),
+    ("stalls", WarningCheck::Workload(figures::stalls)),
+    ("noisy", WarningCheck::Workload(figures::noisy)),
+    ("tail", WarningCheck::Workload(figures::tail_gap)),
+    ("submit", WarningCheck::Workload(figures::submit_latency)),
+    ("trace-lost", WarningCheck::Workload(figures::trace_lost)),
+    ("outside-device", WarningCheck::Workload(figures::outside_device)),
+    ("unwatched", WarningCheck::Workload(figures::unwatched)),
+    ("one-core", WarningCheck::Real(machine::one_core)),
+    ("durio-limit", WarningCheck::Real(machine::durio_limit)),
+    ("system-cpu", WarningCheck::Real(machine::system_time)),
+    ("steal", WarningCheck::Real(machine::steal)),
+    ("throttled", WarningCheck::Real(machine::throttled)),
+    ("tracing", WarningCheck::Run(machine::tracing)),
+    ("limits", WarningCheck::Run(machine::limits)),
+    ("governor", WarningCheck::Run(machine::governor)),
+    ("raw-reads", WarningCheck::Locations(machine::raw_reads)),
+    ("sparse", WarningCheck::Workload(machine::sparse)),
+    ("shared-blocks", WarningCheck::Workload(machine::shared_walks)),
+];
+
+static TEXTS: RuleTexts = RuleTexts::new(&[
+    include_str!("../data/rules/warning-campaign.toml"),
+    include_str!("../data/rules/warning-figures.toml"),
+    include_str!("../data/rules/warning-machine.toml"),
+]);
 
 /// A warning without a rule: the runner says what it sees.
-const NOTE: CodedRule<()> = CodedRule {
-    id: "note",
-    what: "the runner could not do something as planned; the note says what",
-    why: "the runner could not do everything as planned",
-    advice: "consider it when you read the results",
-    check: (),
-};
+const NOTE: &str = "note";
 
 /// All warnings that the input gives, the runner's own notes last.
 pub(crate) fn warnings(input: &RuleInput<'_>) -> Vec<WarningFinding> {
-    let found = RULES.iter().filter_map(|rule| {
-        let (about, seen) = rule.check.at(input)?;
-        Some(warning(rule, about, seen))
+    let found = RULES.iter().filter_map(|(id, check)| {
+        let (about, seen) = check.at(input)?;
+        warning(id, about, seen)
     });
     found.chain(notes(input)).collect()
 }
 
 /// What each warning means, most severe first.
-pub(crate) fn explanations() -> Vec<Explanation> {
-    let kind = ExplanationKind::Warning;
-    let mut all: Vec<_> = RULES.iter().map(|rule| rule.explanation(kind)).collect();
-    // A rule for campaigns stands behind the one of the same id for runs.
-    all.dedup_by(|later, earlier| later.id == earlier.id);
-    all.push(NOTE.explanation(kind));
-    all
+pub(crate) fn explanations() -> impl Iterator<Item = Explanation> {
+    // A case of a warning has other advice, and the same meaning.
+    let ids = RULES.iter().map(|(id, _)| *id).filter(|id| !id.contains(':')).chain([NOTE]);
+    ids.filter_map(|id| Some(TEXTS.get(id)?.explanation(ExplanationKind::Warning)))
 }
 
 /// What the runner noted: a warning each, and of a campaign, which may have hundreds, one.
@@ -225,12 +101,14 @@ fn notes(input: &RuleInput<'_>) -> Vec<WarningFinding> {
         Some(_) if !input.notes.is_empty() => &[joined(input, input.notes, "note")],
         _ => input.notes,
     };
-    notes.iter().map(|seen| warning(&NOTE, Vec::new(), seen.clone())).collect()
+    notes.iter().filter_map(|seen| warning(NOTE, Vec::new(), seen.clone())).collect()
 }
 
-fn warning<C>(rule: &CodedRule<C>, about: Vec<String>, seen: String) -> WarningFinding {
-    let [code, why, advice] = [rule.id, rule.why, rule.advice].map(str::to_owned);
-    WarningFinding { code, about, seen, why, advice }
+/// With the words that the data has for `id`; a test finds those for every rule.
+fn warning(id: &str, about: Vec<String>, seen: String) -> Option<WarningFinding> {
+    let RuleText { why, advice, .. } = TEXTS.get(id)?.clone();
+    let code = id.split(':').next().unwrap_or(id).to_owned();
+    Some(WarningFinding { code, about, seen, why, advice })
 }
 
 impl WarningCheck {
@@ -325,7 +203,7 @@ mod tests {
     use durio_plan::EngineKind;
     use durio_record::{OperationName, Phase};
 
-    use super::{WorkloadFindings, joined, warnings};
+    use super::{NOTE, RULES, TEXTS, WorkloadFindings, explanations, joined, warnings};
     use crate::tests::{Sample, sample, seen};
 
     #[test]
@@ -363,6 +241,41 @@ mod tests {
         assert_eq!(
             found.seen,
             "reader: went through the page cache; and 31 more of it; other: went through the page cache"
+        );
+    }
+
+    #[test]
+    fn every_warning_has_its_words_and_no_words_are_left() {
+        let ids: Vec<&str> = RULES.iter().map(|(id, _)| *id).chain([NOTE]).collect();
+        let words = |id: &str| super::warning(id, Vec::new(), String::new());
+        for id in &ids {
+            let warning = words(id).unwrap_or_else(|| panic!("no words for {id}"));
+            assert!(!warning.why.is_empty() && !warning.advice.is_empty(), "{id}");
+        }
+        let unused: Vec<_> =
+            TEXTS.all().iter().filter(|text| !ids.contains(&text.id.as_str())).collect();
+        assert!(unused.is_empty(), "{unused:?}");
+        assert_eq!((TEXTS.all().len(), ids.len()), (33, 33));
+        let explained: Vec<String> = explanations().map(|explanation| explanation.id).collect();
+        let meanings: Vec<&str> = ids.into_iter().filter(|id| !id.contains(':')).collect();
+        assert_eq!(explained, meanings);
+    }
+
+    #[test]
+    fn a_short_campaign_has_other_advice_under_the_same_code() {
+        let advice = |id: &str| {
+            let found = super::warning(id, Vec::new(), String::new()).unwrap();
+            (found.code, found.why, found.advice)
+        };
+        let (run, campaign) = (advice("too-short"), advice("too-short:campaign"));
+        assert_eq!(
+            (run.0.as_str(), run.0 == campaign.0, run.1 == campaign.1),
+            ("too-short", true, true)
+        );
+        assert_eq!(run.2, "use --thorough before you buy, size or blame anything");
+        assert_eq!(
+            campaign.2,
+            "give each step its full time before you buy, size or blame anything"
         );
     }
 
@@ -573,7 +486,7 @@ mod tests {
         assert_eq!(one(14, 0.97), "commit: the busiest job used 97 % of a core");
         assert_eq!(
             one(15, 0.75),
-            "commit: each job did 6000 I/Os per second; without storage it does 8000"
+            "commit: each job reached 6000 I/Os per second; without storage it reaches 8000"
         );
         assert_eq!(one(16, 0.41), "commit: 41 % of the machine's time was spent in the kernel");
         assert_eq!(one(17, 0.023), "commit: the hypervisor took 2.3 % of the CPU time");

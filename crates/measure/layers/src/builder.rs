@@ -218,7 +218,7 @@ impl<'a> Builder<'a> {
             // Before the identity is kept: recording something that another process made would
             // later prove it to be ours.
             let checked = step.check_made(&self.grounds, facts.as_ref());
-            checked.map_err(BuildError::CameUpWrong)?;
+            checked.map_err(BuildError::Failed)?;
         }
         if let Some(begun) = self.begun.last_mut() {
             begun.identity.clone_from(&facts);

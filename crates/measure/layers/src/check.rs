@@ -28,21 +28,19 @@ pub(crate) type CheckFault = String;
 /// # Errors
 /// The first thing that is wrong, from the bottom, with what to do.
 pub fn check_declared(stack: &DeclaredStack) -> Result<(), BuildError> {
-    let whole = |what: &str| BuildError::Stack { stack: stack.name.clone(), what: what.to_owned() };
+    let whole = |what: &str| BuildError::Failed(format!("stack '{}': {what}", stack.name));
     if stack.layers.is_empty() {
         return Err(whole("it has no layers; the first must be a source of devices"));
     }
     if stack.layers.len() > MOST_LAYERS {
-        return Err(whole("it has more than 16 layers, the most that are supported"));
+        return Err(whole("it has more than 16 layers, the supported maximum"));
     }
     let mut below = Below::default();
     let mut lower = None;
     for (index, layer) in stack.layers.iter().enumerate() {
-        below = check_layer(lower, below, layer).map_err(|what| BuildError::Declared {
-            stack: stack.name.clone(),
-            layer: index,
-            kind: layer.kind.name(),
-            what,
+        below = check_layer(lower, below, layer).map_err(|what| {
+            let (name, number, kind) = (&stack.name, index + 1, layer.kind.name());
+            BuildError::Failed(format!("stack '{name}', layer {number} ({kind}): {what}"))
         })?;
         lower = Some(layer);
     }
@@ -74,7 +72,7 @@ fn check_order(lower: Option<&DeclaredLayer>, layer: &DeclaredLayer) -> Result<(
         (Some(_), true) => Err("it is a source of devices and must be the first layer".into()),
         (None, true) if layer.groups > 1 => Err("the first layer has no groups".into()),
         (Some(lower), false) if lower.kind.is_filesystem() => {
-            Err("nothing can stand on a filesystem; make the filesystem the last layer".into())
+            Err("nothing can be built on a filesystem; make the filesystem the last layer".into())
         }
         _ => Ok(()),
     }
@@ -124,11 +122,11 @@ impl Below {
         }
         let (fewest, found) = (devices.start(), self.devices);
         if found < *fewest {
-            return Err(format!("it needs {fewest} devices or more and has {found} below it"));
+            return Err(format!("it needs at least {fewest} devices, but has {found} below it"));
         }
         if found > *devices.end() {
             return Err(format!(
-                "it takes one device and has {found} below it; join them with md or lvm, or use one"
+                "it needs one device, but has {found} below it; join them with md or lvm, or use one"
             ));
         }
         at_least(least, self.size, of_what).map(|()| self)
@@ -196,7 +194,7 @@ mod tests {
         );
         assert!(fault(vec![loops(1, 64), loops(1, 64)]).contains("must be the first layer"));
         let above = fault(vec![loops(2, 64), btrfs(BtrfsProfile::Single), DeclaredKind::Md(md(1))]);
-        assert!(above.contains("layer 3 (md): nothing can stand on a filesystem"), "{above}");
+        assert!(above.contains("layer 3 (md): nothing can be built on a filesystem"), "{above}");
         assert!(fault(vec![loops(1, 64); 17]).contains("more than 16 layers"));
         assert!(fault(vec![loops(1, 64); 16]).contains("layer 2 (loop)"));
     }
@@ -211,7 +209,7 @@ mod tests {
         assert!(check_declared(&nested).unwrap_err().to_string().contains("groups is 0"));
         nested.layers[1].groups = 5;
         let error = check_declared(&nested).unwrap_err().to_string();
-        assert!(error.contains("level 0 needs 2 devices or more, and has 1"), "{error}");
+        assert!(error.contains("level 0 needs at least 2 devices, but has 1"), "{error}");
     }
 
     /// Two disks of 200 MiB joined are enough, two copies of one are not.

@@ -43,51 +43,15 @@ impl fmt::Display for Missing {
 /// What went wrong while a stack was checked, built or torn down.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The declaration cannot be built on any machine.
-    #[error("stack '{stack}', layer {layer} ({kind}): {what}", layer = .layer + 1)]
-    Declared {
-        stack: String,
-        /// Which layer, from zero at the bottom.
-        layer: usize,
-        /// What the layer is: `md`, `xfs`.
-        kind: &'static str,
-        /// The fault, and what to do.
-        what: String,
-    },
-    /// The declaration as a whole is wrong.
-    #[error("stack '{stack}': {what}")]
-    Stack {
-        stack: String,
-        /// The fault, and what to do.
-        what: String,
-    },
     /// Programs, drivers or the right to build are missing.
     #[error("cannot build stack '{stack}' {}: {}", machine(.missing), list(.missing))]
     Missing { stack: String, missing: Vec<Missing> },
-    /// This machine's kernel or tools do not support the declaration.
+    /// A declaration that no machine, or not this one, can build; a device that is not overwritten; a
+    /// command that failed; a layer that came up otherwise than declared: the problem, and what to do.
     #[error("{0}")]
-    Unsupported(String),
-    /// A device that is in use, or that holds something, is not overwritten.
-    #[error("'{}' is not overwritten: {what}", .device.display())]
-    Refused {
-        device: PathBuf,
-        /// Why, and what to do.
-        what: String,
-    },
-    /// A command ended with an error.
-    #[error("`{command}` failed ({how}){}", said(.stderr))]
-    Command {
-        command: String,
-        /// Its exit code, signal, or why it did not start.
-        how: String,
-        /// What it wrote to its standard error, the last lines.
-        stderr: String,
-    },
-    /// A layer came up, but not as declared.
-    #[error("{0}")]
-    CameUpWrong(String),
+    Failed(String),
     /// The stop flag was set.
-    #[error("stopped before stack '{0}' was built; what was built is torn down")]
+    #[error("stopped before stack '{0}' was built; the layers already built have been removed")]
     Stopped(String),
     /// The journal of the build could not be written; nothing is built without it.
     #[error("cannot write the journal of what is built, '{}'", .path.display())]
@@ -124,9 +88,4 @@ fn machine(missing: &[Missing]) -> String {
 fn list(missing: &[Missing]) -> String {
     let words: Vec<String> = missing.iter().map(Missing::to_string).collect();
     words.join("; ")
-}
-
-fn said(stderr: &str) -> String {
-    let text = stderr.trim();
-    if text.is_empty() { String::new() } else { format!(": {text}") }
 }

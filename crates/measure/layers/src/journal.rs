@@ -271,13 +271,13 @@ pub(super) fn read_journal(folder: &Path, id: &str) -> Result<Option<JournalRead
     // The line is written before its step begins, so a torn one belongs to a step that did not.
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
     if bytes.len() - whole >= usize::try_from(LARGEST).unwrap_or(usize::MAX) {
-        return Err("it is too large for a journal of a build".into());
+        return Err("it is too large for a build journal".into());
     }
     let mut told: Option<JournalRead> = None;
     let lines = bytes.get(..whole).unwrap_or_default().split(|byte| *byte == b'\n');
     for (number, text) in (1..).zip(lines).filter(|(_, text)| !text.is_empty()) {
         let line: JournalLine = serde_json::from_slice(text)
-            .map_err(|error| format!("line {number} is not of a journal: {error}"))?;
+            .map_err(|error| format!("line {number} is not a journal entry: {error}"))?;
         add(&mut told, line).ok_or_else(|| format!("line {number} is out of order"))?;
     }
     Ok(told)
@@ -551,7 +551,7 @@ mod tests {
         };
         assert_eq!(read(67_108_863), Ok(None));
         let error = read(67_108_864).unwrap_err();
-        assert_eq!(error, "it is too large for a journal of a build");
+        assert_eq!(error, "it is too large for a build journal");
     }
 
     #[test]

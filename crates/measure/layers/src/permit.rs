@@ -69,7 +69,8 @@ pub(super) fn held(
     let held = system.open_device(Path::new(device)).map_err(failed)?;
     // By the directory of the number that was opened; the name may be another device's by now.
     let identity = disk_identity(system, held.directory());
-    let identity = identity.ok_or_else(|| format!("{device}: the kernel does not describe it"))?;
+    let identity =
+        identity.ok_or_else(|| format!("{device}: the kernel has no description of it"))?;
     Ok((held, identity))
 }
 
@@ -130,7 +131,7 @@ impl Grounds {
         let mut permits = Vec::new();
         for device in words.iter().flat_map(|word| devices_in(system, word)) {
             let Some(identity) = self.devices.get(&device) else {
-                return Err(format!("{device} is neither made by this build nor permitted"));
+                return Err(format!("{device} was neither created by this build nor permitted"));
             };
             permits.push(DevicePermit::ask(system, &device, identity)?);
         }
@@ -149,7 +150,7 @@ impl Grounds {
         if self.made.keys().any(in_own) || self.zram.iter().any(zram) {
             return Ok(PermittedWrite { path: path.into(), text: text.to_owned() });
         }
-        Err(format!("{path} does not belong to a device that this build made"))
+        Err(format!("{path} does not belong to a device that this build created"))
     }
 }
 

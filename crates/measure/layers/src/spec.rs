@@ -210,15 +210,11 @@ macro_rules! spec_words {
     ($(#[$about:meta])* $visible:vis enum $name:ident {
         $($(#[$doc:meta])* $value:ident = $word:literal,)*
     }) => {
-        $(#[$about])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-        $visible enum $name {
-            $($(#[$doc])* #[serde(rename = $word)] $value,)*
-        }
-
-        impl $name {
-            pub(crate) const fn word(self) -> &'static str {
-                match self { $(Self::$value => $word,)* }
+        durio_base::worded! {
+            $(#[$about])*
+            #[derive(serde::Serialize, serde::Deserialize)]
+            $visible enum $name {
+                $($(#[$doc])* #[serde(rename = $word)] $value = $word,)*
             }
         }
 
@@ -226,8 +222,7 @@ macro_rules! spec_words {
             const FORM: $crate::spec::SpecForm = $crate::spec::SpecForm::Words(&[$($word),*]);
 
             fn of(value: &$crate::spec::SpecValue) -> Option<Self> {
-                let word = <String as $crate::spec::SpecScalar>::of(value)?;
-                [$(Self::$value),*].into_iter().find(|value| value.word() == word)
+                Self::of_word(&<String as $crate::spec::SpecScalar>::of(value)?)
             }
         }
     };

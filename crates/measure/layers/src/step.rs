@@ -299,7 +299,7 @@ impl Stepper<'_, '_> {
 }
 
 pub(crate) fn refused(device: &str, what: &str) -> BuildError {
-    BuildError::Refused { device: device.into(), what: what.to_owned() }
+    BuildError::Failed(format!("'{device}' is not overwritten: {what}"))
 }
 
 fn in_words<T>(action: &Action, result: std::io::Result<T>) -> Result<T, BuildError> {
@@ -312,8 +312,11 @@ const LAST_LINES: usize = 8;
 fn failed(action: &Action, how: &str, said: &str) -> BuildError {
     let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
     let from = lines.len().saturating_sub(LAST_LINES);
-    let stderr = lines.get(from..).unwrap_or_default().join("\n");
-    BuildError::Command { command: action.to_string(), how: how.to_owned(), stderr }
+    let said = match lines.get(from..).unwrap_or_default().join("\n").trim() {
+        "" => String::new(),
+        last => format!(": {last}"),
+    };
+    BuildError::Failed(format!("`{action}` failed ({how}){said}"))
 }
 
 #[cfg(test)]
@@ -327,11 +330,8 @@ mod tests {
         };
         let action = Action::MountConfigfs;
         for (said, told) in [(lines(1, 8), lines(1, 8)), (lines(1, 9), lines(2, 9))] {
-            let BuildError::Command { stderr, .. } = failed(&action, "exit 1", &(said + "\n\n"))
-            else {
-                panic!("another error")
-            };
-            assert_eq!(stderr, told);
+            let error = failed(&action, "exit 1", &(said + "\n\n"));
+            assert_eq!(error.to_string(), format!("`{action}` failed (exit 1): {told}"));
         }
     }
 }

@@ -104,7 +104,7 @@ impl<'a> TakeDown<'a> {
             // for use.
             Undone::Gone if holds && begun.done => {
                 self.broken =
-                    Some(format!("another process did `{undo}` and may have used it since"));
+                    Some(format!("another process ran `{undo}` and may have used it since"));
             }
             Undone::LeftAlone(_) if holds => {
                 self.broken = Some(format!("`{undo}` was not done"));
@@ -228,7 +228,7 @@ fn release_users(folder: &Path, told: &JournalRead, system: MakeSystem<'_>) {
 fn still_held(alive: Option<u32>) -> CleanState {
     alive.map_or_else(
         || {
-            let what = "a program that the dead builder started still runs; try again later";
+            let what = "a program that the dead builder started is still running; try again later";
             CleanState::Kept {
                 undone: Vec::new(),
                 left_alone: Vec::new(),

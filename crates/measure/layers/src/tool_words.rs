@@ -105,7 +105,7 @@ fn escaped(word: &str) -> String {
 
 fn why(word: &str) -> &'static str {
     match word.contains('/') {
-        true => ": no word of a spec names a file or a device",
+        true => ": a spec's words cannot name a file or a device",
         false => "",
     }
 }
@@ -398,7 +398,7 @@ mod tests {
         assert_eq!(fault.index, 3);
         assert_eq!(
             fault.what,
-            "mkfs.xfs is not given 'logdev=/dev/loop7': no word of a spec names a file or a device"
+            "mkfs.xfs is not given 'logdev=/dev/loop7': a spec's words cannot name a file or a device"
         );
         assert!(
             fault.allowed.starts_with("allowed are internal, size, agnum"),

@@ -192,7 +192,7 @@ impl LiveThing {
     }
 }
 
-const NO_RECORD: &str = "the journal does not say how to recognise it";
+const NO_RECORD: &str = "the journal does not say how to identify it";
 const RESTARTED: &str = "the machine was restarted since then, so it may have been used";
 
 impl Prover<'_> {

@@ -91,6 +91,7 @@ impl Report for RuleProof {
     fn document(&self) -> Document {
         let title = format!("Proof of {} {} at {}", self.rule, self.name, self.target);
         let mut document = Document::new("", title);
+        document.poster = crate::compare::poster(&self.comparison);
         let mut head = Section::default();
         head.fact("rule", &self.title);
         let switched = &self.switched;
@@ -103,7 +104,7 @@ impl Report for RuleProof {
         );
         head.toned(Tone::Strong, "before", format!("A = {}", switched.before));
         head.toned(Tone::Strong, "after", format!("B = {}", switched.after));
-        head.fact("runs", format!("{} of each, in turns A B B A", self.pairs));
+        head.fact("runs", format!("{} of each, alternating A B B A", self.pairs));
         document.push(head);
         crate::compare::figures(&self.comparison)
             .into_iter()
@@ -138,7 +139,7 @@ fn title(report: &AdviceReport) -> String {
 
 /// A line per change, the most important first.
 fn to_do(report: &AdviceReport) -> Section {
-    let mut section = Section::new("To do, the largest expected gain first");
+    let mut section = Section::new("To do, largest expected gain first");
     let all = report.to_do();
     for (at, advice) in all.iter().enumerate() {
         let level = if at < TO_DO_MAX { DetailLevel::Summary } else { DetailLevel::Detail };
@@ -184,7 +185,7 @@ fn refuted(report: &AdviceReport) -> Section {
 
 /// The lines that keep the changes, by file.
 fn files(all: &[ConfigFile]) -> Section {
-    let mut section = Section::new("Lines to paste (--write DIR makes these files)");
+    let mut section = Section::new("Suggested lines (--write DIR creates these files)");
     let mut room = LINES_MAX;
     let mut hidden = 0;
     for file in all {
@@ -248,19 +249,19 @@ fn lacks(advice: &Advice, report: &AdviceReport) -> String {
         .collect();
     if groups.contains(&"run") {
         return match report.run.is_some() {
-            true => "without a measurement that the run does not have".to_owned(),
-            false => format!("without a measurement (durio durable {})", report.target),
+            true => "for lack of a measurement in the run".to_owned(),
+            false => format!("for lack of a measurement (durio durable {})", report.target),
         };
     }
     let is_of_machine = |group: &&str| ["device", "md", "fs", "host", "zfs"].contains(group);
     match (&report.database, groups.iter().all(is_of_machine)) {
         (Some(database), false) => {
-            format!("without settings of {database} (--config FILE)")
+            format!("for lack of {database} settings (--config FILE)")
         }
         _ if groups.contains(&"zfs") => {
-            "without properties of ZFS (--setting zfs.NAME=VALUE)".to_owned()
+            "for lack of ZFS properties (--setting zfs.NAME=VALUE)".to_owned()
         }
-        _ => "without a value that this kernel does not show".to_owned(),
+        _ => "for lack of a value that this kernel does not expose".to_owned(),
     }
 }
 
@@ -526,8 +527,8 @@ mod tests {
         report.target = "/srv/db".to_owned();
         let text = text(&report, false);
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let line = "undecided 4 rules: 2 without a measurement (durio durable /srv/db), 1 without a \
-                    value that this kernel does not show, 1 without settings of postgresql";
+        let line = "undecided 4 rules: 2 for lack of a measurement (durio durable /srv/db), 1 for lack \
+                    of a value that this kernel does not expose, 1 for lack of postgresql";
         assert!(words.contains(line), "{text}");
     }
 
@@ -563,7 +564,7 @@ mod tests {
             "switched nr_requests of sda (/sys/block/sda/queue/nr_requests)",
             "before A = 64",
             "after B = 4096",
-            "runs 3 of each, in turns A B B A",
+            "runs 3 of each, alternating A B B A",
             "restored 64, read back",
         ] {
             assert!(words(&whole).contains(part), "{part}: {whole}");

@@ -26,7 +26,7 @@ impl Report for ArrayStatus {
         }
         section.fact("served at", self.served_at.as_str());
         section.facts(shape_facts(&self.shape));
-        section.fact("requests", format!("{} on their way", self.requests));
+        section.fact("requests", format!("{} in flight", self.requests));
         section.fact("regions", regions(self));
         self.scrub.iter().for_each(|progress| scrub(progress, self, &mut section));
         document.push(section);
@@ -48,10 +48,10 @@ fn standing_words(status: &ArrayStatus) -> (Tone, String) {
     let resync = resync_words(status);
     match status.state {
         ArrayState::Starting => {
-            (Tone::Warning, "starting: its first superblocks are written".to_owned())
+            (Tone::Warning, "starting: writing its first superblocks".to_owned())
         }
         ArrayState::Stopped => {
-            (Tone::Bad, "stopped by itself: nothing is read or written".to_owned())
+            (Tone::Bad, "stopped by itself: no reads or writes are served".to_owned())
         }
         ArrayState::Running if status.shape.level == RaidLevel::Raid0 => {
             let replacing = replacing_words(status);
@@ -204,7 +204,7 @@ fn columns<'s>() -> Vec<Column<MemberRow<'s>>> {
             let all = precise(status.shape.member_bytes.max(1));
             Cell::of(member.rebuilt_bytes, |done| Cell::Share(precise(done) / all))
         }),
-        both("in_flight", "on their way", |(_, member)| Cell::Count(member.in_flight.into())),
+        both("in_flight", "in flight", |(_, member)| Cell::Count(member.in_flight.into())),
         both("reads", "reads", |(_, member)| Cell::Count(member.reads)),
         both("writes", "writes", |(_, member)| Cell::Count(member.writes)),
         both("errors", "errors", |(_, member)| Cell::Count(member.errors)),
@@ -217,10 +217,10 @@ impl Report for ArrayExamination {
         let mut section = Section::default();
         match &self.does_not_start {
             None if self.devices.iter().any(|device| device.problem.is_some()) => {
-                section.warn("the members start, without those that have a problem");
+                section.warn("can start, without the members that have a problem");
             }
             None if self.devices.iter().any(|device| device.older.is_some()) => {
-                section.warn("the members start, and those that are older are rebuilt");
+                section.warn("can start; older members will be rebuilt");
             }
             None => section.say(Tone::Good, "the members start together"),
             Some(why) => section.say(Tone::Bad, format!("they do not start: {why}")),
@@ -269,7 +269,7 @@ fn device(device: &ExaminedDevice) -> Section {
         None => section.toned(tone(member.state), "state", format!("{role}, {word}")),
         Some(why) => {
             section.toned(Tone::Warning, "older", why.as_str());
-            section.fact("state", format!("{role}, {word} by its own superblock"));
+            section.fact("state", format!("{role}, {word} according to its superblock"));
         }
     }
     let words: Vec<_> = member.roles.iter().map(|role| role.word()).collect();

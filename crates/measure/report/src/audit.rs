@@ -55,10 +55,10 @@ impl Report for ShownAudit<'_> {
 
 const fn heading(tier: Tier) -> &'static str {
     match tier {
-        Tier::Impossible => "Impossible: figures that cannot all be right",
-        Tier::Shortfall => "Shortfall: time that the figures leave unexplained",
-        Tier::Doubtful => "Doubtful: something in the row speaks against it",
-        Tier::Method => "Method: it cannot show what it is used to show",
+        Tier::Impossible => "Impossible: numbers that cannot all be right",
+        Tier::Shortfall => "Shortfall: time that the numbers leave unexplained",
+        Tier::Doubtful => "Doubtful: something in the row contradicts it",
+        Tier::Method => "Method: it cannot support the conclusion",
     }
 }
 

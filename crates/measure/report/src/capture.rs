@@ -94,7 +94,7 @@ fn summary(it: &CaptureFindings) -> Section {
         section.toned(
             Tone::Warning,
             "ended early",
-            format!("{why}; figures are of what was seen until then"),
+            format!("{why}; results cover the time until then"),
         );
     }
     let mut writes = format!(
@@ -112,7 +112,7 @@ fn summary(it: &CaptureFindings) -> Section {
     if let Some(not_shown) = &it.not_shown {
         section.warn(not_shown);
     } else if it.durable == 0 {
-        section.warn("nothing was made durable while it was watched: run it under load");
+        section.warn("no durable writes were seen: capture it under load");
     }
     if it.ring_operations > 0 {
         section.warn(format!(
@@ -165,7 +165,7 @@ fn replayed(it: &CaptureFindings, replay: &ReplayFindings) -> Section {
     let seconds = [replay.taken_seconds, replay.planned_seconds].map(seconds);
     match (&it.ended_early, replay.kept_up) {
         (Some(why), _) => {
-            section.toned(Tone::Warning, "ended early", format!("{why}; figures are of those"));
+            section.toned(Tone::Warning, "ended early", format!("{why}; results cover those"));
         }
         (None, Some(false)) if replay.taken_seconds > replay.planned_seconds => {
             let text = format!(
@@ -195,9 +195,8 @@ fn replayed(it: &CaptureFindings, replay: &ReplayFindings) -> Section {
         section.toned_at(DetailLevel::Detail, Tone::Plain, "durio's own delay", text);
     }
     if let Some(others) = replay.others.filter(|other| *other > FOREIGN_CPUS_MAX) {
-        let text = format!(
-            "other work took {others:.1} processors meanwhile: operations begin late for that too"
-        );
+        let text =
+            format!("other work used {others:.1} CPUs in that time, which also delays operations");
         section.toned(Tone::Warning, "doubt", text);
     }
     if replay.is_cached_instead {
@@ -218,7 +217,7 @@ fn beside(it: &CaptureBeside, is_replay: bool) -> Section {
         false => ["", "before", "now", "now / before"],
     };
     let mut section =
-        Section::new(format!("beside the capture of {}, {}", before.target, before.date));
+        Section::new(format!("compared with the capture of {}, {}", before.target, before.date));
     let name = |figure: BesideFigure| match figure {
         BesideFigure::Writes => "writes/s".to_owned(),
         BesideFigure::Written => "written/s".to_owned(),
@@ -256,7 +255,7 @@ fn beside(it: &CaptureBeside, is_replay: bool) -> Section {
     }
     if *before_lost_calls > 0 {
         section.warn(format!(
-            "the earlier capture lost {before_lost_calls} events of calls: its figures are too low"
+            "the earlier capture lost {before_lost_calls} call events: its counts are too low"
         ));
     }
     section
@@ -313,11 +312,11 @@ fn file_columns<'f>() -> Vec<Column<FileRow<'f>>> {
         words(shown("sizes", |(file, _)| Cell::text(mix(&file.sizes, SIZES_SHOWN_IN_TABLE)))),
         words(shown("offsets", |(file, _)| Cell::text(pattern(file)))),
         shown("durable", |(file, _)| Cell::Count(file.durable())),
-        shown("new B/sync", |(file, _)| {
+        shown("new bytes per sync", |(file, _)| {
             Cell::of(file.new_bytes_per_sync, |bytes| Cell::Number(bytes.round()))
         }),
         both("syncing_threads", "threads", |(file, _)| Cell::Count(file.syncing_threads as u64)),
-        both("syncs_at_once", "at once", |(file, _)| Cell::Count(file.syncs_at_once.into())),
+        both("syncs_at_once", "syncs at once", |(file, _)| Cell::Count(file.syncs_at_once.into())),
         record("sync_p50_ns", |(file, _)| Cell::of(file.sync_p50_ns, Cell::nanos)),
         record("sync_p99_ns", |(file, _)| Cell::of(file.sync_p99_ns, Cell::nanos)),
     ]
@@ -411,7 +410,7 @@ fn cost(it: &CaptureFindings) -> Section {
         section.fact(
             "cost",
             format!(
-                "{} events ({}); durio took {} of a processor, besides what the kernel takes for each event",
+                "{} events ({}); durio used {} of a CPU, in addition to the kernel's time for each event",
                 cost.events,
                 rate(cost.events_per_second),
                 percent(cost.cpu_share),
@@ -423,7 +422,7 @@ fn cost(it: &CaptureFindings) -> Section {
                 "calls that write: {first} and {second} in the halves of the trace, {after} after it"
             );
             let (tone, what) = match cost.slowdown {
-                None => (Tone::Plain, "no slowdown can be told from it".to_owned()),
+                None => (Tone::Plain, "no slowdown can be derived from it".to_owned()),
                 Some(less) if less > SLOWDOWN_MAX => (
                     Tone::Warning,
                     format!("{} less: rates here are too low by as much", percent(less)),
@@ -461,7 +460,7 @@ fn file(it: &CapturedFileFindings) -> Section {
     fact(
         "offsets",
         format!(
-            "{continued} go on, {tail_rewritten} write the tail again, {elsewhere} elsewhere, {unknown} unknown"
+            "{continued} continue, {tail_rewritten} rewrite the tail, {elsewhere} elsewhere, {unknown} unknown"
         ),
     );
     fact(

@@ -40,11 +40,16 @@ const LINES_MAX: usize = 7;
 // More points than this cannot be distinguished on a curve.
 const POINTS_MAX: usize = 80;
 
+/// The ratios of the first two sides: of a comparison, and of the proof of a rule.
+pub(crate) fn poster(comparison: &Comparison) -> Option<Chart> {
+    comparison.pairs.first().map(ratios::ratios)
+}
+
 impl Report for Comparison {
     fn document(&self) -> Document {
         let labels: Vec<&str> = self.sides.iter().map(|side| side.label.as_str()).collect();
         let mut document = Document::new("durio compare", labels.join(" and "));
-        document.poster = self.pairs.first().map(ratios::ratios);
+        document.poster = poster(self);
         document.push(head(self));
         // The answer of a job that failed comes before everything that explains it.
         document.sections.extend(self.gate.iter().map(|answer| gate(answer, self)));
@@ -389,7 +394,7 @@ fn note_open(section: &mut Section, reasons: impl Iterator<Item = (&'static str,
     if reasons.len() > OPEN_REASONS_MAX {
         let results: usize = reasons.iter().map(|(_, results)| results.len()).sum();
         let results = counted(results as u64, "result");
-        section.note(format!("{results} undecided, mostly by repeats that scatter too far"));
+        section.note(format!("{results} undecided, mostly because repeats scatter too much"));
         return;
     }
     for ((word, why), results) in reasons {
@@ -428,7 +433,7 @@ fn summary(pair: &Pair) -> String {
         parts.push(format!("{} not comparable", counted(refused as u64, "step")));
     }
     if parts.is_empty() {
-        return "nothing in common that could be compared".to_owned();
+        return "nothing in common to compare".to_owned();
     }
     format!("rates and 99th percentiles: {}", parts.join(", "))
 }

@@ -31,7 +31,7 @@ fn summary(findings: &CrashStateFindings) -> Section {
     let (tone, text) = sentence(findings);
     section.say_at(DetailLevel::Headline, tone, text);
     if !findings.is_complete {
-        section.warn("Interrupted: the states after that were not checked.");
+        section.warn("Interrupted: later states were not checked.");
     }
     let checked = counted(findings.states, "state");
     let same = findings.duplicates;
@@ -53,9 +53,10 @@ fn sentence(findings: &CrashStateFindings) -> (Tone, String) {
         CheckOutcome::Undecided if *states == 0 => {
             (Tone::Warning, "No crash state was checked.".to_owned())
         }
-        CheckOutcome::Undecided => {
-            (Tone::Warning, format!("Undecided: the check cannot tell of {undecided} of {all}."))
-        }
+        CheckOutcome::Undecided => (
+            Tone::Warning,
+            format!("Undecided: the check was inconclusive for {undecided} of {all}."),
+        ),
     }
 }
 
@@ -80,7 +81,7 @@ fn section(heading: &str, list: &[CrashStateFinding], tone: Tone) -> Section {
         }
     }
     if !list.is_empty() {
-        section.note("--only STATE --save FILE makes a state again.");
+        section.note("--only STATE --save FILE recreates a state.");
     }
     section
 }

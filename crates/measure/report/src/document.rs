@@ -69,7 +69,7 @@ pub(crate) struct Section {
     /// Empty if the blocks need none.
     pub(crate) heading: String,
     pub(crate) level: DetailLevel,
-    /// Useful on this machine only: a page, which is sent around, leaves it out.
+    /// Useful on this machine only: a page and Markdown, which are sent around, leave it out.
     pub(crate) is_local: bool,
     pub(crate) blocks: Vec<Block>,
 }

@@ -52,7 +52,7 @@ fn head(plan: &Plan) -> Section {
     campaign.notes.iter().for_each(|note| head.fact("note", note));
     if campaign.time_scale_per_mille != 1000 {
         let scale = f64::from(campaign.time_scale_per_mille) / 1000.0;
-        let text = format!("times are {scale} of what the spec says: figures will be provisional");
+        let text = format!("times are {scale} of the spec's: results will be provisional");
         head.warn(text);
     }
     head
@@ -91,13 +91,13 @@ fn layout(target: &Target) -> String {
                 FileLayout::Incompressible => format!("{size} of random bytes are written first"),
                 FileLayout::ZeroFilled => format!("{size} of zeros are written first"),
                 FileLayout::Preallocated => format!("{size} are allocated first, not written"),
-                FileLayout::Empty => format!("it begins empty, and may grow to {size}"),
+                FileLayout::Empty => format!("it starts empty, and may grow to {size}"),
             };
             let name = match named {
-                true => format!("a file in '{directory}' that stands for '{file_name}'"),
-                false => format!("a file without a name in '{directory}'"),
+                true => format!("a file in '{directory}' in place of '{file_name}'"),
+                false => format!("an unnamed temporary file in '{directory}'"),
             };
-            format!("{name} is made and removed at the end; {what}")
+            format!("{name} is created, and removed at the end; {what}")
         }
         TargetKind::ExistingFile { .. } => format!("an existing file, used whole: {size}"),
         TargetKind::Device { .. } => format!("a device, used whole: {size}"),
@@ -129,7 +129,7 @@ fn written(plan: &Plan, target: usize, size: Bytes) -> String {
     if !timed.is_empty() {
         let steps = subject(&timed, "rewrite");
         let time = clock(Nanos::new(sum(&timed, |step| step.span().get())));
-        words.push(format!("{steps} up to {size} for {time}, as fast as it takes them"));
+        words.push(format!("{steps} up to {size} for {time}, as fast as possible"));
     }
     if words.is_empty() { "it is only read".to_owned() } else { words.join("; ") }
 }
@@ -334,12 +334,12 @@ fn sums(plan: &Plan) -> Section {
     };
     let further = match by_volume {
         count if count > 0 && most > 0 => {
-            format!(", and as long as {} of a given volume take", counted(count, "step"))
+            format!(", plus {} of a fixed volume", counted(count, "step"))
         }
         _ => String::new(),
     };
     let mut section = Section::new("In all");
-    let text = format!("{}, {time}{further}; laying out files comes on top", counted(runs, "step"));
+    let text = format!("{}, {time}{further}, plus file creation", counted(runs, "step"));
     section.say(Tone::Plain, text);
     section
 }
@@ -475,7 +475,7 @@ mod tests {
             &[
                 "1 step writes at most 50 GiB; 1 step rewrites up to 10 GiB for 25 min",
                 "in rounds, 5 to 25",
-                "2 steps, 5 min to 25 min, and as long as 1 step of a given volume take",
+                "2 steps, 5 min to 25 min, plus 1 step of a fixed volume, plus file creation",
                 "Before this can run ! no room",
             ],
         );

@@ -93,7 +93,7 @@ fn field(fact: &ShownFact, section: &mut Section) {
 fn thresholds(profile: &Profile) -> Section {
     let mut section = Section::new("thresholds");
     if profile.thresholds.is_empty() {
-        section.say(Tone::Plain, "none is documented: figures are shown, and no grade");
+        section.say(Tone::Plain, "none is documented: results are shown without a grade");
     }
     for it in &profile.thresholds {
         let place = it.of.as_deref().or(it.check.as_deref()).unwrap_or_default();

@@ -433,8 +433,8 @@ fn method(findings: &ProofFindings) -> Section {
     if findings.series.iter().any(|series| series.series.target.is_enumerated()) {
         section.fact(
             "states",
-            "one life is recorded, and states in which a cut may have left the disk are read; they are \
-             no cuts, and bound no share",
+            "one life is recorded, and states in which a cut may have left the disk are read; they \
+             are not cuts, and give no bound",
         );
     }
     section.fact("not covered", NOT_COVERED);

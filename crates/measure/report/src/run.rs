@@ -24,8 +24,9 @@ use durio_plan::Purpose;
 pub(crate) use machine::host_short;
 
 use crate::document::{DetailLevel, Document, Section, SectionBody, Tone};
-use crate::figures::{counted, deviation, latency, location_name, percent, rate, rate_bare};
-use crate::moment::second;
+use crate::figures::{
+    counted, deviation, latency, location_name, percent, rate, rate_bare, second,
+};
 use crate::{Report, fio, stack_tree, typical};
 
 impl Report for Findings {
@@ -44,7 +45,7 @@ impl Report for Findings {
         document.push(answer(self));
         document.push(databases::section(self));
         if let Some(prediction) = &self.prediction {
-            document.push(profile::predicted(prediction));
+            document.push(profile::predicted(self, prediction));
         }
         if let Some(profile) = &self.profile {
             document.push(profile::section(self, profile));
@@ -85,6 +86,7 @@ impl Report for Findings {
         document.push(summary::next(self));
         document.push(summary::next_of_page(self));
         document.records = figures::records(self);
+        profile::add_records(self, &mut document.records);
         document
     }
 
@@ -113,7 +115,7 @@ fn results(findings: &Findings, trust: &mut Section) -> Section {
 }
 
 fn notes(rules: Option<String>, absences: Vec<String>) -> Section {
-    let mut section = Section::detail("How to read the figures");
+    let mut section = Section::detail("How to read the results");
     rules.into_iter().chain(absences).for_each(|rule| section.note(rule));
     section
 }
@@ -180,9 +182,9 @@ fn leading(findings: &Findings, it: &Headline, section: &mut Section) {
     let rate = rate_bare(it.durable_commits_per_second);
     figure(format!("{durable}commits per second{range}"), rate);
     match it.commit_latency_ns_p99 {
-        Some(nanos) => figure(format!("p99 of a {durable}commit"), latency(nanos)),
+        Some(nanos) => figure("p99 commit latency".to_owned(), latency(nanos)),
         None => {
-            let label = format!("p99 of a {durable}commit: fewer than 100 commits");
+            let label = "p99 commit latency: fewer than 100 commits".to_owned();
             figure(label, "unknown".to_owned());
         }
     }
@@ -200,7 +202,8 @@ fn leading(findings: &Findings, it: &Headline, section: &mut Section) {
         SteadyVerdict::Unknown(why) => note(section, format!("{of}; {why}")),
     }
     if in_memory {
-        let meaning = "it lies in memory: a sync stores nothing, and nothing survives a power cut";
+        let meaning =
+            "in memory, not persistent: a sync stores nothing, and nothing survives a power cut";
         toned(section, Tone::Warning, "MEMORY-BACKED", meaning);
     }
 }
@@ -223,7 +226,7 @@ fn state(findings: &Findings, section: &mut Section) {
             (Tone::Bad, "FAILED", "an error ended the run; later steps are missing")
         }
         RunState::Partial => {
-            let meaning = "the record has no end: the run was killed, or is still running";
+            let meaning = "the record is incomplete: the run was killed, or is still running";
             (Tone::Bad, "PARTIAL", meaning)
         }
     };
@@ -300,10 +303,9 @@ fn verdict(leading: &Headline) -> SteadyVerdict {
         ));
     }
     match (reasons.is_empty(), steadiness) {
-        (false, _) => SteadyVerdict::NotSteady(format!(
-            "{}; another run may give another rate",
-            reasons.join("; ")
-        )),
+        (false, _) => {
+            SteadyVerdict::NotSteady(format!("{}; a repeat may differ", reasons.join("; ")))
+        }
         (true, Some(it)) => SteadyVerdict::Steady(format!(
             "the rate varied by {} between fifths of the time and drifted {}",
             percent(it.range_share),
@@ -329,7 +331,7 @@ fn unsteady(it: &Steadiness) -> Option<String> {
     };
     let [first @ .., last] = it.fifths_per_second.map(rate_bare);
     Some(format!(
-        "the rate {word} while it was measured: {} and {last} per second in the fifths of its time",
+        "the rate {word} during the run: {} and {last} per second, by fifths of its time",
         first.join(", ")
     ))
 }

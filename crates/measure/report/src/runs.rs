@@ -14,8 +14,7 @@ use crate::document::{
     Cell, Column, DetailLevel, Document, Section, SectionBody, Table, Tone, both, record, shown,
     words,
 };
-use crate::figures::{counted, deviation, mean_latency, rate, sparkline};
-use crate::moment::{minute, seconds};
+use crate::figures::{counted, deviation, mean_latency, minute, rate, seconds, sparkline};
 
 /// The form of the JSON document.
 const SCHEMA: &str = "durio-runs-1";
@@ -66,7 +65,7 @@ fn columns<'r>() -> Vec<Column<NamedRun<'r>>> {
         }),
         record("run", |(run, _)| Cell::text(&run.run)),
         record("label", |(run, _)| Cell::of(run.label.as_ref(), Cell::text)),
-        words(shown("begun (UTC)", |(run, _)| Cell::text(minute(&run.started)))),
+        words(shown("started (UTC)", |(run, _)| Cell::text(minute(&run.started)))),
         record("started", |(run, _)| Cell::text(&run.started)),
         words(both("host", "machine", |(run, _)| Cell::text(&run.host))),
         words(both("command", "command", |(run, _)| Cell::text(&run.command))),
@@ -108,6 +107,8 @@ fn found(it: &RunRow) -> Cell {
         (Some(RunState::Failed), _) => Cell::Word(Tone::Bad, "failed".to_owned()),
         (Some(RunState::Partial), _) => Cell::Word(Tone::Warning, "no end".to_owned()),
         _ if it.found.is_some() => Cell::of(it.found.as_ref(), Cell::text),
+        // Its rate was offered, not found.
+        _ if it.command == "watch" => Cell::text("probe"),
         (_, Some(headline)) => {
             Cell::text(format!("{} commits", rate(headline.durable_commits_per_second)))
         }
@@ -155,7 +156,7 @@ impl Report for FigureHistory {
             section.toned(Tone::Warning, "changed", text);
         }
         if self.changes.is_empty() {
-            section.note("no lasting change; one needs five runs on either side to be seen");
+            section.note("no lasting change (needs 5 runs before and after)");
         }
         // Records have targets as they were named.
         if !self.target.starts_with('/') {
@@ -176,7 +177,7 @@ impl Report for FigureHistory {
 fn point_columns<'h>() -> Vec<Column<(&'h FigureHistory, &'h HistoryPoint)>> {
     vec![
         both("run", "run", |(_, point)| Cell::text(&point.run)),
-        shown("begun (UTC)", |(_, point)| Cell::text(minute(&point.started))),
+        shown("started (UTC)", |(_, point)| Cell::text(minute(&point.started))),
         record("started", |(_, point)| Cell::text(&point.started)),
         shown("value", |(history, point)| Cell::text(in_words(history, point.value))),
         record("value", |(_, point)| Cell::Number(point.value)),

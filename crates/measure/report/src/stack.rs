@@ -78,14 +78,18 @@ fn icount_mark(label: Option<&String>) -> &'static str {
 
 fn head(findings: &StackFindings) -> Section {
     let mut head = Section::default();
-    head.say(Tone::Plain, &findings.summary);
+    if !findings.summary.is_empty() {
+        head.say(Tone::Plain, &findings.summary);
+    }
     head.note(bench_line(findings));
     head.note(devices_line(findings));
     findings.label.iter().for_each(|label| head.toned(Tone::Warning, "COUNTED", label));
+    findings.provisional.iter().for_each(|why| head.toned(Tone::Warning, "PROVISIONAL", why));
     let warnings =
         findings.warnings.iter().map(|warning| ((&warning.why, &warning.advice), &warning.seen));
+    let alike_max = if has_several_warnings(findings) { 1 } else { ALIKE_MAX };
     for ((why, advice), seen) in grouped(warnings) {
-        let (shown, more) = seen.split_at(seen.len().min(ALIKE_MAX));
+        let (shown, more) = seen.split_at(seen.len().min(alike_max));
         shown.iter().for_each(|seen| head.toned(Tone::Warning, "WARNING", *seen));
         if !more.is_empty() {
             head.fact("", format!("{} more of this kind; --verbose lists them", more.len()));
@@ -99,17 +103,28 @@ fn head(findings: &StackFindings) -> Section {
     head
 }
 
-/// Warnings of one kind that a summary has.
+/// Warnings of one kind that a summary has; of several kinds one each.
 const ALIKE_MAX: usize = 2;
+
+fn has_several_warnings(findings: &StackFindings) -> bool {
+    each_once(findings.warnings.iter().map(|warning| &warning.code)).len() > 1
+}
 
 // The most workloads side by side on a screen.
 const GLANCE_MAX: usize = 3;
 
-/// Stacks on a screen.
+/// Stacks on a screen that has few lines above them.
 const STACKS_MAX: usize = 10;
 
-/// The stacks side by side, the fastest first: the rate that the topmost layer of each has left, at
-/// the highest level of a ladder.
+/// The stacks of which a screen keeps to 30 lines.
+fn stacks_max(findings: &StackFindings) -> usize {
+    let is_warned = has_several_warnings(findings) || findings.warnings.len() > ALIKE_MAX;
+    let further = [findings.provisional.is_some(), is_warned];
+    STACKS_MAX - 2 * further.into_iter().filter(|is_there| *is_there).count()
+}
+
+/// The stacks side by side, those on like devices together, the fastest first: the rate that the
+/// topmost layer of each has left, at the highest level of a ladder.
 fn glance(findings: &StackFindings) -> Section {
     let mut section = Section::new(format!("Stacks{}", icount_mark(findings.label.as_ref())));
     let ladders = ladders(findings);
@@ -120,10 +135,16 @@ fn glance(findings: &StackFindings) -> Section {
     let mut tops: Vec<usize> =
         (0..findings.points.len()).filter(|at| is_top(findings, *at)).collect();
     let first = |at: usize| figures_at(shown.first()?, at).map(|figures| figures.rate_per_second);
+    let kind = |at: usize| {
+        let base = &findings.points.get(at)?.base;
+        findings.points.iter().position(|point| point.base.is_like(base))
+    };
     // Stacks without a result come last.
-    tops.sort_by(|a, b| first(*b).unwrap_or(-1.0).total_cmp(&first(*a).unwrap_or(-1.0)));
+    let key = |at: usize| first(at).unwrap_or(-1.0);
+    tops.sort_by(|a, b| kind(*a).cmp(&kind(*b)).then(key(*b).total_cmp(&key(*a))));
     let stacks = tops.iter().filter_map(|at| Some(&findings.points.get(*at)?.stack));
     let are_distinct = each_once(stacks).len() == tops.len();
+    let stacks_max = stacks_max(findings);
     let mut table = glance_head(shown);
     for (place, at) in tops.iter().enumerate() {
         let cells = shown.iter().flat_map(|workload| {
@@ -140,13 +161,14 @@ fn glance(findings: &StackFindings) -> Section {
             _ => row_name(findings, *at),
         };
         table.row(std::iter::once(Cell::Text(name)).chain(cells));
-        if let Some(row) = table.rows.last_mut().filter(|_| place >= STACKS_MAX) {
+        if let Some(row) = table.rows.last_mut().filter(|_| place >= stacks_max) {
             row.level = DetailLevel::Detail;
         }
     }
     section.table(table);
     failures(findings, &mut section);
-    glance_notes(findings, &all, tops.len(), &mut section);
+    let more = tops.len().saturating_sub(stacks_max);
+    glance_notes(findings, &all, more, &mut section);
     section
 }
 
@@ -180,12 +202,11 @@ fn failures(findings: &StackFindings, section: &mut Section) {
 fn glance_notes(
     findings: &StackFindings,
     all: &[&WorkloadRows],
-    stacks: usize,
+    more_stacks: usize,
     section: &mut Section,
 ) {
     let mut note =
-        "× raw: the rate ÷ that of the raw storage below, which is one device unless the \
-                    spec measures several together."
+        "× raw: rate ÷ rate of the raw storage below (one device unless the spec measures several)."
             .to_owned();
     let rows = all.iter().take(GLANCE_MAX).flat_map(|workload| &workload.rows);
     let mut shares = rows.filter_map(|row| {
@@ -199,7 +220,7 @@ fn glance_notes(
     }
     section.note(note);
     let more = [
-        (stacks.saturating_sub(STACKS_MAX), "further stack"),
+        (more_stacks, "further stack"),
         (all.len().saturating_sub(GLANCE_MAX), "further workload"),
     ];
     let more = more.iter().filter(|(count, _)| *count > 0);
@@ -320,7 +341,7 @@ fn bench_line(findings: &StackFindings) -> String {
     format!("{stacks}, {points}, {timing}, kernel {}", findings.kernels.join(", "))
 }
 
-/// Where the devices are; devices that durio made are not the user's storage.
+/// Where the devices are; the sentence says which are not the user's storage.
 fn devices_line(findings: &StackFindings) -> String {
     let bases = each_once(findings.points.iter().map(|point| &point.base));
     let names: Vec<&str> = bases.iter().map(|base| base.label.as_str()).collect();
@@ -328,18 +349,14 @@ fn devices_line(findings: &StackFindings) -> String {
     if bases.iter().all(|base| base.kind == BaseKind::Device) {
         return format!("devices: {names}");
     }
-    let place = if findings.timing.is_some() { " in the virtual machine" } else { "" };
-    format!(
-        "devices: {names}, made by durio{place} for this bench. They are not your storage: durio check \
-         DIR measures that."
-    )
+    format!("devices: {names}; durio check DIR measures your storage")
 }
 
 /// Why a row, or a part of it, is to be read with care: one line each.
 fn remarks(findings: &StackFindings, row: &LayerRow) -> Vec<String> {
     let name = row_name(findings, row.point);
     let mut lines: Vec<String> = Vec::new();
-    lines.extend(row.absent.iter().map(|why| format!("{name}: no figures: {why}")));
+    lines.extend(row.absent.iter().map(|why| format!("{name}: no results: {why}")));
     let Some(figures) = &row.figures else { return lines };
     lines.extend(figures.remarks.iter().map(|remark| format!("{name}: {remark}")));
     lines

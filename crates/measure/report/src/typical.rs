@@ -222,8 +222,8 @@ fn placed(it: &Placement) -> String {
 fn standing(it: &MetLimit) -> String {
     let then = it.then.as_ref().map_or_else(String::new, |then| format!("; {then}"));
     format!(
-        "{} stands at {}: {} IOPS are {}. If the volume is one of these, more is bought, not \
-         tuned{then}",
+        "{} stands at {}: {} IOPS are {}. If the volume is one of these, a higher rate must be \
+         bought, not tuned{then}",
         it.workload,
         rate(it.iops),
         it.limit_iops,
@@ -405,14 +405,14 @@ mod tests {
             workload: "lookup".to_owned(),
             iops: 2990.0,
             limit_iops: 3000,
-            of: "what every gp3 volume includes".to_owned(),
+            of: "included with every gp3 volume".to_owned(),
             then: Some("a gp2 volume bursts".to_owned()),
             source,
         };
         assert_eq!(
             standing(&limit),
-            "lookup stands at 2.99 k/s: 3000 IOPS are what every gp3 volume includes. If the volume is \
-             one of these, more is bought, not tuned; a gp2 volume bursts"
+            "lookup stands at 2.99 k/s: 3000 IOPS are included with every gp3 volume. If the volume is \
+             one of these, a higher rate must be bought, not tuned; a gp2 volume bursts"
         );
     }
 

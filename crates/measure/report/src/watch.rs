@@ -10,8 +10,7 @@ use durio_base::{Bytes, Nanos};
 use durio_record::{Latency, SparseHistogram};
 
 use crate::document::{Cell, Column, Document, Section, Table, Tone, shown, words};
-use crate::figures::{counted, precise};
-use crate::moment::{minute, second};
+use crate::figures::{counted, minute, precise, second};
 use crate::render::html;
 use crate::render::openmetrics::{MetricFamily, MetricKind, write};
 use crate::{Options, Report as _};
@@ -79,7 +78,7 @@ const BUCKETS: [f64; 16] = [
 
 /// Every metric, in the order in which they are written: name, kind, meaning.
 const METRICS: [(&str, MetricKind, &str); 8] = [
-    ("durio_watch_info", MetricKind::Gauge, "The version of durio that watches."),
+    ("durio_watch_info", MetricKind::Gauge, "Version of durio that is watching."),
     ("durio_watch_interval_seconds", MetricKind::Gauge, "Interval between the starts of probes."),
     ("durio_watch_probes", MetricKind::Counter, "Probes, by how they ended."),
     ("durio_watch_written_bytes", MetricKind::Counter, "Bytes that probes wrote."),
@@ -161,8 +160,8 @@ impl WatchedProbe {
             }
         }
         section.note(format!(
-            "a probe every {}: durable commits of 8 KiB at a fixed rate; figures for Prometheus are at \
-             /metrics, counts since this watcher began",
+            "a probe every {}: durable commits of 8 KiB at a fixed rate; results for Prometheus \
+             are at /metrics, counted since this watcher started",
             self.every
         ));
         document.push(section);

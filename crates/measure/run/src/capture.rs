@@ -65,7 +65,7 @@ impl CaptureTarget {
     fn processes(&self, root: &Path) -> Result<Vec<u32>, RunError> {
         let (found, none) = match self {
             Self::Process(process) => {
-                (family_of(root, *process), format!("no process has the number {process}"))
+                (family_of(root, *process), format!("no process has the ID {process}"))
             }
             Self::Unit(unit) => (
                 processes_of_unit(root, unit).unwrap_or_default(),
@@ -158,7 +158,7 @@ pub fn capture(
     tracing.stop();
     reading.read(&tracing, u64::MAX, emit)?;
     end.duration_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    [end.lost_calls, end.lost_requests] = tracing.lost();
+    tracing.note_losses(&mut end);
     end.cpu_ns = cpu_time().saturating_sub(cpu);
     end.sizes = watched.sizes();
     end.processes = watched.processes();

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use durio_base::Bytes;
+use durio_observe::{MemoryGroup, memory_group};
 use durio_plan::{Plan, RawPath, Step, TargetKind};
 use durio_record::{ChangedSetting, SettingJournal, StateFolder};
 use rustix::fs::{major, minor};
@@ -74,22 +75,16 @@ pub(crate) struct MemoryBound {
     own: PathBuf,
 }
 
-/// Where the memory controller is mounted, and the name of its bound.
-struct Controller {
-    current: PathBuf,
-    limit: &'static str,
-}
-
 impl MemoryBound {
     /// Enters a cgroup bounded to `bytes`.
     ///
     /// Memory that the process has already stays counted where it is.
     pub(crate) fn enter(bytes: Bytes) -> Result<Self, RunError> {
-        let controller = controller().ok_or_else(|| {
+        let MemoryGroup { directory, limit_file } = memory_group().ok_or_else(|| {
             refusal("the memory controller of control groups is not mounted", None)
         })?;
-        let own = controller.current.join(format!("{OWN_NAME}{}", std::process::id()));
-        let bound = Self { parent: controller.current, own };
+        let own = directory.join(format!("{OWN_NAME}{}", std::process::id()));
+        let bound = Self { parent: directory, own };
         match fs::create_dir(&bound.own) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 let place = bound.own.clone();
@@ -104,10 +99,10 @@ impl MemoryBound {
         }
         let write = |file: &str, text: String| fs::write(bound.own.join(file), text);
         // The bound before the process: no page comes in that it does not count.
-        write(controller.limit, bytes.get().to_string())
+        write(limit_file, bytes.get().to_string())
             .and_then(|()| write("cgroup.procs", std::process::id().to_string()))
             .map_err(|error| {
-                let text = format!("cannot bound the memory to {bytes}");
+                let text = format!("cannot limit the memory to {bytes}");
                 refusal(&text, Some(error))
             })?;
         Ok(bound)
@@ -127,7 +122,7 @@ const OWN_NAME: &str = "durio-memory-bound-";
 
 /// Removes the control groups that killed runs left. The kernel removes none that has a process.
 pub(crate) fn remove_left() {
-    let groups = controller().and_then(|controller| fs::read_dir(controller.current).ok());
+    let groups = memory_group().and_then(|group| fs::read_dir(group.directory).ok());
     for group in groups.into_iter().flatten().flatten() {
         let name = group.file_name();
         let process =
@@ -144,42 +139,7 @@ fn refusal(text: &str, error: Option<io::Error>) -> RunError {
         None => RunError::unsupported(text),
     };
     refusal
-        .hint("run as root on a system with the memory controller, or leave out the memory bound")
-}
-
-fn controller() -> Option<Controller> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-    find(&groups, &mounts)
-}
-
-/// From the texts of /proc/self/cgroup and /proc/self/mounts: the controller of version 1, or the
-/// unified tree if that has it.
-fn find(groups: &str, mounts: &str) -> Option<Controller> {
-    let mount_of = |matches: &dyn Fn(&str, &str) -> bool| {
-        mounts.lines().find_map(|line| {
-            let fields: Vec<&str> = line.split(' ').collect();
-            let [_, place, kind, options, ..] = fields[..] else { return None };
-            matches(kind, options).then(|| PathBuf::from(place))
-        })
-    };
-    for line in groups.lines() {
-        let mut fields = line.splitn(3, ':');
-        let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-        let inside = Path::new(path.trim_start_matches('/'));
-        if controllers.split(',').any(|name| name == "memory") {
-            let has_memory = |options: &str| options.split(',').any(|option| option == "memory");
-            let mount = mount_of(&|kind, options| kind == "cgroup" && has_memory(options))?;
-            let current = mount.join(inside);
-            return Some(Controller { current, limit: "memory.limit_in_bytes" });
-        }
-        // A controller is in one hierarchy only: with version 1's, the unified tree has no bound.
-        if number == "0" && !groups.lines().any(|line| line.contains(":memory:")) {
-            let mount = mount_of(&|kind, _| kind == "cgroup2")?;
-            return Some(Controller { current: mount.join(inside), limit: "memory.max" });
-        }
-    }
-    None
+        .hint("run as root on a system with the memory controller, or leave out the memory limit")
 }
 
 /// A changed setting; dropped, it is as it was.
@@ -273,12 +233,12 @@ mod tests {
     #[test]
     fn the_group_of_a_dead_run_is_removed_and_that_of_a_living_one_stays() {
         const NAME: &str = "the_group_of_a_dead_run_is_removed_and_that_of_a_living_one_stays";
-        let Some(controller) = controller() else {
+        let Some(group) = memory_group() else {
             return note_skip(NAME, &"no memory controller is mounted");
         };
         // Above all numbers that processes can have (PID_MAX_LIMIT, 2^22).
         let [dead, living] = [5_000_000, std::process::id()]
-            .map(|process| controller.current.join(format!("{OWN_NAME}{process}")));
+            .map(|process| group.directory.join(format!("{OWN_NAME}{process}")));
         if let Err(error) = fs::create_dir(&dead) {
             return note_skip(NAME, &error);
         }
@@ -287,24 +247,6 @@ mod tests {
         let left = [dead.exists(), living.exists()];
         fs::remove_dir(&living).unwrap();
         assert_eq!(left, [false, true]);
-    }
-
-    #[test]
-    fn the_controller_is_found_in_both_versions() {
-        let old = find(
-            "4:memory:/a/b\n0::/\n",
-            "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\ncgroup /cg/memory cgroup rw,memory 0 0\n",
-        );
-        let old = old.unwrap();
-        assert_eq!(
-            (old.current.as_path(), old.limit),
-            (Path::new("/cg/memory/a/b"), "memory.limit_in_bytes")
-        );
-        let new = find("0::/user.slice/x\n", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n").unwrap();
-        assert_eq!(new.current, Path::new("/sys/fs/cgroup/user.slice/x"));
-        assert_eq!(new.limit, "memory.max");
-        assert!(find("0::/\n", "").is_none());
-        assert!(find("", "").is_none());
     }
 
     /// A killed run cannot set it back; the next one finds the entry.
@@ -360,26 +302,5 @@ mod tests {
             }
             assert_eq!(left(&state), std::slice::from_ref(&entry), "dropped: {is_dropped}");
         }
-    }
-
-    #[test]
-    fn a_controller_is_in_the_hierarchy_that_names_it_and_in_no_other() {
-        let mounts = "cgroup2 /unified cgroup2 rw 0 0\ncgroup /cg/cpu cgroup rw,cpu 0 0\n\
-                      cgroup /cg/mem cgroup rw,nosuid,memory 0 0\n";
-        let found = |groups: &str| {
-            let controller = find(groups, mounts).unwrap();
-            (controller.current.display().to_string(), controller.limit)
-        };
-        let old = |path: &str| (path.to_owned(), "memory.limit_in_bytes");
-        // Wherever its line is among the others.
-        assert_eq!(found("0::/u\n4:memory:/m\n"), old("/cg/mem/m"));
-        assert_eq!(found("3:cpu:/c\n4:memory:/m\n0::/u\n"), old("/cg/mem/m"));
-        assert_eq!(found("5:cpu,memory:/x:y\n0::/u\n"), old("/cg/mem/x:y"));
-        // Neither another controller of that beginning nor another hierarchy.
-        let unified = ("/unified/u".to_owned(), "memory.max");
-        assert_eq!(found("4:memory_x:/m\n0::/u\n"), unified);
-        assert_eq!(found("3:cpu:/c\n0::/u\n"), unified);
-        assert!(find("4:memory:/m\n", "cgroup2 /unified cgroup2 rw 0 0\n").is_none());
-        assert!(find("4:cpu:/m\n", mounts).is_none());
     }
 }

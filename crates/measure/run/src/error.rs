@@ -1,7 +1,5 @@
 //! Why a run cannot go on.
 
-use std::fmt;
-
 use durio_block::BlockError;
 use durio_command::{CommandError, CommandErrorKind};
 
@@ -18,7 +16,8 @@ pub enum RunErrorKind {
 }
 
 /// A run that ended early.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
 pub struct RunError {
     /// What callers can act on.
     pub kind: RunErrorKind,
@@ -26,18 +25,6 @@ pub struct RunError {
     pub message: String,
     pub hint: Option<String>,
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
-}
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for RunError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_ref().map(|source| &**source as &(dyn std::error::Error + 'static))
-    }
 }
 
 impl From<RunError> for CommandError {
@@ -75,7 +62,7 @@ impl RunError {
     pub(crate) fn sink(source: Box<dyn std::error::Error + Send + Sync>) -> Self {
         Self::new(RunErrorKind::Sink, "cannot record the run")
             .because(source)
-            .hint("make room for the run folder, or name another place with --out")
+            .hint("free space for the run folder, or name another place with --out")
     }
 
     pub(crate) fn because(

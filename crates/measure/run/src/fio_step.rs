@@ -104,7 +104,7 @@ impl FioStep {
             }
             Err(error) => {
                 emit(ended(Outcome::Failed, Nanos::ZERO));
-                return Err(RunError::target("the step that fio runs has failed").because(error));
+                return Err(RunError::target("the step run by fio failed").because(error));
             }
         };
         let jobs = jobs_of(&run, expected)?;

@@ -83,7 +83,7 @@ fn run_with_clock<C: Clock + Copy + Send + Sync>(
     // The committer that finds the log free leads, so the engine moves from thread to thread: a
     // ring set up with SINGLE_ISSUER refuses every thread but its first.
     if has_threads && input.engine != EngineKind::Sync {
-        let error = RunError::unsupported("committers with a thread each need the sync engine");
+        let error = RunError::unsupported("committers with one thread each need the sync engine");
         return decline(input, error);
     }
     if input.engine == EngineKind::Null {
@@ -92,7 +92,7 @@ fn run_with_clock<C: Clock + Copy + Send + Sync>(
     }
     let mut files = std::mem::take(&mut input.files).into_iter();
     let Some(file) = files.next() else {
-        let error = RunError::unsupported("only the null engine runs on no target");
+        let error = RunError::unsupported("only the null engine runs without a target");
         return decline(input, error);
     };
     if has_threads {

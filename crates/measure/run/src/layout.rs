@@ -56,7 +56,9 @@ impl PreparedTarget {
         match &self.origin {
             Origin::Created(made) => Ok(made.open(mode)?),
             Origin::Existing(access) => Ok(access.open(mode)?),
-            Origin::Nowhere => Err(RunError::unsupported("only the null engine runs on no target")),
+            Origin::Nowhere => {
+                Err(RunError::unsupported("only the null engine runs without a target"))
+            }
         }
     }
 
@@ -70,7 +72,9 @@ impl PreparedTarget {
                 let (process, file) = (std::process::id(), file.as_raw_fd());
                 Ok(PathBuf::from(format!("/proc/{process}/fd/{file}")))
             }
-            Origin::Nowhere => Err(RunError::unsupported("only the null engine runs on no target")),
+            Origin::Nowhere => {
+                Err(RunError::unsupported("only the null engine runs without a target"))
+            }
         }
     }
 
@@ -366,7 +370,7 @@ fn layout_error(made: &NewFile, size: Bytes, errno: Errno) -> RunError {
     let source = io::Error::from(errno);
     let is_full = source.kind() == io::ErrorKind::StorageFull;
     let error = RunError::target(format!("cannot lay out {place} of {size}")).because(source);
-    if is_full { error.hint("make room, or give a smaller --size") } else { error }
+    if is_full { error.hint("free some space, or use a smaller --size") } else { error }
 }
 
 #[cfg(test)]

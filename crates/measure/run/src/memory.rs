@@ -91,7 +91,7 @@ pub(crate) fn check(
     let error = RunError::unsupported(format!(
         "{name} needs {need} of memory, {buffers} of it for blocks in flight, but only {available} is available"
     ));
-    Err(error.hint("give a smaller --bs, --depth or --jobs"))
+    Err(error.hint("use a smaller --bs, --depth or --jobs"))
 }
 
 fn histogram_bytes(workload: &Workload) -> Bytes {

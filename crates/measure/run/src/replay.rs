@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use durio_base::{Bytes, Nanos};
 use durio_block::{Clock, MonotonicClock};
-use durio_observe::CpuCounters;
+use durio_observe::{CpuCounters, free_space};
 use durio_record::{Journal, OperationTrace, ReplayedOperation};
 use rustix::fs::statvfs;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -115,7 +115,7 @@ pub fn replay(
 }
 
 /// What helps on a full filesystem.
-const ROOM: &str = "make room, or capture for a shorter time";
+const ROOM: &str = "free some space, or capture for a shorter time";
 
 /// Each thread has a buffer of the size of its largest write.
 fn check_memory(trace: &OperationTrace, order: &ReplayOrder) -> Result<(), RunError> {
@@ -285,11 +285,11 @@ impl Files {
             RunError::target(format!("cannot look at '{}'", directory.display()))
                 .because(std::io::Error::from(errno))
         })?;
-        let free = facts.f_bavail.saturating_mul(facts.f_frsize);
+        let (room, free) = (Bytes::new(room), free_space(&facts));
         if room <= free {
             return Ok(());
         }
-        let (room, free, directory) = (Bytes::new(room), Bytes::new(free), directory.display());
+        let directory = directory.display();
         Err(RunError::unsupported(format!(
             "the files of the trace need {room}, but '{directory}' has {free} free"
         ))

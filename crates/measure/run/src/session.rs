@@ -472,7 +472,7 @@ fn choose_clock(plan: &Plan, emitter: &mut Emitter<'_>) -> Result<RunClock, RunE
     }
     if plan.clock == ClockChoice::Tsc && !tsc_is_reliable() {
         emitter.emit(Event::Warning(Warning {
-            message: "the time-stamp counter is used as asked, but it is not reliable here"
+            message: "the time-stamp counter is used as requested, but it is not reliable here"
                 .to_owned(),
         }));
     }

@@ -234,6 +234,20 @@ impl TraceInstance {
     }
 }
 
+#[cfg(test)]
+impl TraceInstance {
+    /// One in this folder of no tracefs, whose buffers lost so many events.
+    pub(crate) fn that_lost(folder: &Path, lost: &[u64]) -> Self {
+        for (processor, lost) in lost.iter().enumerate() {
+            let own = folder.join(format!("per_cpu/cpu{processor}"));
+            fs::create_dir_all(&own).unwrap();
+            fs::write(own.join("stats"), format!("entries: 9\noverrun: {lost}\n")).unwrap();
+        }
+        let marker = File::create(folder.join("trace_marker")).unwrap();
+        Self { marker, folder: InstanceFolder(folder.to_owned()) }
+    }
+}
+
 /// KiB of each processor's buffer.
 fn buffer_kib(events: u64) -> u64 {
     let kib = events.saturating_mul(EVENT_BYTES) / 1024;

@@ -60,7 +60,7 @@ pub struct CampaignRequest {
 }
 
 /// A plan, and why it cannot be run as things are.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub struct CampaignPlan {
     pub plan: Plan,
     /// Missing permissions and missing space; a plan with any of them must not be run.
@@ -200,7 +200,7 @@ fn missing_permissions(targets: &[Target], steps: &[Step]) -> Vec<SpecError> {
     missing
         .filter_map(|(_, target)| match &target.kind {
             TargetKind::ExistingFile { path } | TargetKind::Device { path } => {
-                Some(SpecError::would_destroy(path))
+                Some(crate::error::would_destroy(path))
             }
             _ => None,
         })

@@ -154,7 +154,7 @@ pub fn plan_check(request: &CheckRequest) -> Result<Plan, SpecError> {
     }
     if steps.is_empty() {
         return Err(SpecError::wrong_use("no workload is left to run")
-            .hint("what exists is only read (lookup, scan), unless --destroy names it"));
+            .hint("existing data is only read (lookup, scan), unless --destroy names it"));
     }
     let all = with_costs(self_costs(&steps), steps, &mut []);
     let plan = plan_of(Purpose::Check, (request.seed, request.clock), targets, all);
@@ -195,7 +195,7 @@ fn checked_duration(request: &CheckRequest) -> Result<Nanos, SpecError> {
         return Err(SpecError::wrong_use(format!(
             "a duration of {duration} per workload measures nothing useful"
         ))
-        .hint("give 100ms to 31d; 300s or more for figures that are not provisional"));
+        .hint("give 100ms to 31d; 300s or more for final results"));
     }
     Ok(duration)
 }
@@ -360,7 +360,7 @@ fn sizes_in_directory(
             Bytes::new(sum),
             each_of(sharing)
         ))
-        .hint("give a smaller --size, or make room"));
+        .hint("use a smaller --size, or free some space"));
     }
     Ok(FileSizes { data, log, segment })
 }
@@ -409,10 +409,10 @@ pub(crate) fn room_hint(free: Bytes, parts: u64, least: Bytes, usual: Bytes) -> 
     let fits = Bytes::new(free.get() / parts).min(usual).rounded_down_to(Bytes::from_mib(1));
     if fits >= least {
         let mib = fits.get() >> 20;
-        return format!("make room, or permit more with --size, for example --size {mib}MiB");
+        return format!("free some space, or permit more with --size, for example --size {mib}MiB");
     }
     let needed = Bytes::new(least.get().saturating_mul(parts));
-    format!("make room: with {needed} free, the smallest --size ({least}) fits")
+    format!("free some space: with {needed} free, the smallest --size ({least}) fits")
 }
 
 fn target_for(

@@ -26,7 +26,7 @@ pub use campaign::{
 };
 pub use check::{CheckLength, CheckRequest, FULL_DURATION, plan_check};
 pub use durable::{DurableLength, DurableRequest, plan_durable};
-pub use error::{SpecError, SpecErrorKind};
+pub use error::SpecError;
 pub use predict::{PredictRequest, plan_predict, predicted_clients, usual_databases};
 pub use profile_plan::{ProfileRequest, plan_profile};
 pub use prove::{
@@ -39,6 +39,7 @@ pub use shipped::{
 };
 pub use stack::{StackBench, stack_spec_json_schema, stack_spec_reference};
 pub use sweep::{SweepRequest, plan_sweep};
+pub use table::SpecText;
 
 use durio_base::{Bytes, Nanos};
 use durio_plan::{

@@ -68,7 +68,8 @@ pub fn plan_predict(request: &PredictRequest) -> Result<Plan, SpecError> {
     let files = if handling.is_used_up() { points.len() } else { 1 };
     if size.get().saturating_mul(files as u64) > room.free.get() / 10 {
         let text = format!("'{}' has only {} free", room.path, room.free);
-        let hint = format!("make room: {files} log files of {size} take at most a tenth of it");
+        let hint =
+            format!("free some space: {files} log files of {size} may take at most a tenth of it");
         return Err(SpecError::cannot_measure(text).hint(hint));
     }
     let mut targets = vec![null_target()];
@@ -298,7 +299,76 @@ fn log_and_software(profile: &Profile) -> Result<(&LogProfile, &SoftwareProfile)
 
 #[cfg(test)]
 mod tests {
+    use durio_plan::{FileLayout, LocationFacts, RawPath, TargetKind};
+
     use super::*;
+    use crate::written::predict_goal;
+
+    fn predicted(name: &str, clients: &[u32], goals: &[&str]) -> Plan {
+        let facts = LocationFacts::Directory { free: Bytes::from_gib(40), filesystem: 1 };
+        let request = PredictRequest {
+            profile: profile(name).unwrap(),
+            log: Location { path: RawPath::from("/srv/log"), facts, destroy: false },
+            clients: clients.to_vec(),
+            settings: Vec::new(),
+            goals: goals.iter().map(|goal| predict_goal(goal).unwrap()).collect(),
+            duration: None,
+            seed: 3,
+            clock: ClockChoice::Auto,
+            file_name: ".durio-7".to_owned(),
+        };
+        plan_predict(&request).unwrap()
+    }
+
+    /// The log of each step, with its clients and rate.
+    fn logs_of_steps(plan: &Plan) -> Vec<String> {
+        let of = |step: &Step| {
+            let levels: Vec<_> = step.levels.iter().map(|level| level.label.as_str()).collect();
+            format!("{}: {}", plan.targets[step.load.target].name, levels.join(", "))
+        };
+        plan.measured_steps().map(of).collect()
+    }
+
+    #[test]
+    fn each_step_has_its_own_log_where_a_step_uses_it_up_and_all_share_one_elsewhere() {
+        let goals = ["p99 < 5ms at 500/s", "rate > 200"];
+        for name in ["etcd", "redis"] {
+            let all = logs_of_steps(&predicted(name, &[], &goals));
+            let fresh = [
+                "log-1: 1",
+                "log-2: 8",
+                "log-3: 32",
+                "log-4: 1, 500/s",
+                "log-5: 8, 500/s",
+                "log-6: 32, 500/s",
+            ];
+            assert_eq!(all, fresh, "{name}");
+            let two = logs_of_steps(&predicted(name, &[16, 4], &[]));
+            assert_eq!(two, ["log-1: 16", "log-2: 4"], "{name}");
+            assert_eq!(logs_of_steps(&predicted(name, &[8], &[])), ["log: 8"], "{name}");
+        }
+        let shared = logs_of_steps(&predicted("postgresql", &[2, 16], &goals));
+        assert_eq!(shared, ["log: 2", "log: 16", "log: 2, 500/s", "log: 16, 500/s"]);
+    }
+
+    #[test]
+    fn the_logs_of_a_prediction_are_separate_files_as_large_as_the_databases() {
+        let files = |name: &str| -> Vec<(String, FileLayout, Bytes)> {
+            let file = |target: &Target| match &target.kind {
+                TargetKind::NewFile { file_name, layout, .. } => {
+                    (file_name.to_string(), *layout, target.size)
+                }
+                other => panic!("{other:?}"),
+            };
+            // Before them is the target of durio's own cost.
+            predicted(name, &[1, 8], &[]).targets[1..].iter().map(file).collect()
+        };
+        let two = |layout, size| [1, 2].map(|number| (format!(".durio-7.{number}"), layout, size));
+        assert_eq!(files("etcd"), two(FileLayout::Preallocated, Bytes::new(64_000_000)));
+        assert_eq!(files("redis"), two(FileLayout::Empty, Bytes::from_mib(64)));
+        let recycled = (".durio-7.1".to_owned(), FileLayout::Incompressible, Bytes::from_mib(80));
+        assert_eq!(files("postgresql"), [recycled]);
+    }
 
     /// And one without a model.
     fn usual() -> Vec<Profile> {

@@ -361,7 +361,7 @@ fn sizes(
             "--size {} does not fit: '{path}' has {free} free, and the logs need some of it",
             Bytes::new(asked)
         ))
-        .hint("give a smaller --size, or make room"));
+        .hint("use a smaller --size, or free some space"));
     }
     let size = |file: &FileDraft| -> Result<Bytes, SpecError> {
         if shared <= tenth || is_asked(file) {
@@ -377,7 +377,7 @@ fn sizes(
                  profile, leaves {part} for {} that needs {}",
                 file.stream, file.least
             ))
-            .hint("make room, or name a larger storage with --target")),
+            .hint("free some space, or name larger storage with --target")),
         }
     };
     files.iter().map(|file| is_there(file).then(|| size(file)).transpose()).collect()

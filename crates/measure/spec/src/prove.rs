@@ -104,7 +104,7 @@ table! {
         /// What the agent must know (durio prove write --token-file). Default: that of durio prove run
         /// --token-file, or a random one.
         token: OptionalValue<String>,
-        /// Starts an agent, durio prove write at the target; "{witness}" stands for the address.
+        /// Starts an agent, durio prove write at the target; "{witness}" is replaced by the address.
         /// The command gets the token in $DURIO_TOKEN; "{token}" inserts it into a word. Without
         /// this key the agent must start when its machine boots.
         start: OptionalValue<Texts>,
@@ -142,8 +142,8 @@ table! {
         /// an array (md-raid1-ext4). The disks of an array lose their power in the same instant.
         /// Default: raw.
         layers: Levels<GuestLayers>,
-        /// The disk of an array that tells the profile's lie, from 0, while the others are honest. Default:
-        /// all tell it.
+        /// The disk of an array that lies as in the profile, from 0, while the others are honest.
+        /// Default: all lie.
         liar: OptionalValue<u32>,
         /// How the guest's writer submits: sync, uring or aio. A durable write of sync on a raw device
         /// is followed by a flush of the kernel's, one of uring and aio is not. Default: uring.

@@ -121,7 +121,7 @@ fn check_request(request: &RunRequest) -> Result<(), SpecError> {
             .hint("durio run --target DIR, where DIR is a directory on the storage"));
     }
     if workload.sync.method != SyncMethod::None && !workload.writes() {
-        return Err(SpecError::wrong_use("--sync has no meaning for a job that only reads"));
+        return Err(SpecError::wrong_use("--sync is meaningless for a job that only reads"));
     }
     if request.ramp > DURATION_MAX {
         return Err(SpecError::wrong_use(format!(
@@ -133,7 +133,7 @@ fn check_request(request: &RunRequest) -> Result<(), SpecError> {
         return wrong("--batch 0 would never submit anything");
     }
     if request.interval.is_some_and(|interval| interval < Nanos::from_millis(1)) {
-        return wrong("intervals under 1 ms cost more than they show");
+        return wrong("intervals under 1 ms cost more than they reveal");
     }
     check_limit(request)
 }
@@ -154,7 +154,7 @@ fn check_limit(request: &RunRequest) -> Result<(), SpecError> {
             if request.ramp > Nanos::ZERO =>
         {
             Err(SpecError::wrong_use(
-                "--ops counts from the first operation: a ramp could leave none for the figures",
+                "--ops counts from the first operation: a ramp could leave none to measure",
             )
             .hint("give --duration with --ramp, or --ops alone"))
         }
@@ -179,7 +179,7 @@ fn check_arrivals(request: &RunRequest, duration: Nanos) -> Result<(), SpecError
     )]
     let every = Nanos::new((1e9 / rate) as u64);
     Err(SpecError::wrong_use(format!(
-        "at {rate}/s one operation is due every {every}: in {duration} there may be none"
+        "at {rate}/s one operation is due every {every}: there may be none in {duration}"
     ))
     .hint(format!("give a --duration of several times {every}, or a higher --rate")))
 }
@@ -191,7 +191,7 @@ fn check_intervals(request: &RunRequest, duration: Nanos) -> Result<(), SpecErro
         return Ok(());
     }
     Err(SpecError::wrong_use(format!(
-        "{duration} in intervals of {interval} are {count} intervals, more than {INTERVALS_MAX}"
+        "{duration} in intervals of {interval} is {count} intervals, more than {INTERVALS_MAX}"
     ))
     .hint("give a longer --interval, or leave it out"))
 }
@@ -228,7 +228,7 @@ fn new_size(request: &RunRequest, directory: &RawPath, free: Bytes) -> Result<By
     Err(SpecError::cannot_measure(format!(
         "a file of {size} does not fit: '{directory}' has {free} free"
     ))
-    .hint("give a smaller --size, or make room"))
+    .hint("use a smaller --size, or free some space"))
 }
 
 fn existing_size(
@@ -238,7 +238,7 @@ fn existing_size(
 ) -> Result<Bytes, SpecError> {
     let path = &location.path;
     if request.workload.writes() && !location.destroy {
-        return Err(SpecError::would_destroy(path));
+        return Err(crate::error::would_destroy(path));
     }
     let wanted = request.size.unwrap_or(size);
     if wanted <= size {
@@ -264,7 +264,7 @@ fn with_room(request: &RunRequest, target: Target) -> Result<Target, SpecError> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SpecErrorKind;
+    use durio_command::CommandErrorKind;
     use durio_workload::{check_workloads, self_cost_workload};
 
     fn request(facts: LocationFacts) -> RunRequest {
@@ -294,7 +294,9 @@ mod tests {
         let (_, writes) = check_workloads().remove(0);
         let mut request = request(LocationFacts::File { size: Bytes::from_gib(1) });
         request.workload = writes;
-        assert_eq!(plan_run(&request).unwrap_err().kind, SpecErrorKind::WouldDestroy);
+        let refused = plan_run(&request).unwrap_err();
+        assert_eq!(refused.kind, CommandErrorKind::WrongUse);
+        assert!(refused.hints[0].starts_with("permit it with --destroy"), "{refused:?}");
         if let Some(location) = &mut request.location {
             location.destroy = true;
         }
@@ -337,10 +339,10 @@ mod tests {
         assert_eq!(size(directory(5), None), Ok(Bytes::from_mib(512)));
         assert_eq!(size(LocationFacts::Absent { free: gib(5) }, None), Ok(Bytes::from_mib(512)));
         assert_eq!(size(directory(5), Some(gib(5))), Ok(gib(5)));
-        assert_eq!(size(directory(5), Some(gib(6))), Err(SpecErrorKind::CannotMeasure));
+        assert_eq!(size(directory(5), Some(gib(6))), Err(CommandErrorKind::CannotMeasure));
         let device = LocationFacts::Device { size: gib(7) };
         assert_eq!((size(device, None), size(device, Some(gib(2)))), (Ok(gib(7)), Ok(gib(2))));
-        assert_eq!(size(device, Some(gib(8))), Err(SpecErrorKind::CannotMeasure));
+        assert_eq!(size(device, Some(gib(8))), Err(CommandErrorKind::CannotMeasure));
         assert_eq!(size(LocationFacts::NullDevice, None), Ok(gib(1)));
         assert_eq!(size(LocationFacts::NullDevice, Some(gib(3))), Ok(gib(3)));
     }
@@ -448,7 +450,7 @@ mod tests {
         request.interval = Some(Nanos::from_millis(1));
         assert!(plan_run(&request).is_ok());
         request.ramp = Nanos::from_millis(1);
-        assert_eq!(plan_run(&request).unwrap_err().kind, SpecErrorKind::WrongUse);
+        assert_eq!(plan_run(&request).unwrap_err().kind, CommandErrorKind::WrongUse);
         // Without a wish the intervals grow with the duration.
         (request.limit, request.interval) = (Limit::Duration(DURATION_MAX), None);
         (request.ramp, request.self_cost) = (Nanos::from_secs(86_400), false);

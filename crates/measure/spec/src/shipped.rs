@@ -56,6 +56,7 @@ const STACKS: &[ShippedSpec] = shipped![
     "raid-engines",
     "ram-layers",
     "raid-modes",
+    "raid-levels",
     "bitmap-cost",
     "journal-modes",
     "dsync-overwrite",

@@ -128,10 +128,24 @@ impl StackBench {
             check_declared(stack).map_err(|error| {
                 let text =
                     format!("scaled to {:.3}: {error}", f64::from(size_scale_per_mille) / 1e3);
-                SpecError::wrong_use(text).hint("give a larger --scale-size")
+                SpecError::wrong_use(text).hint(self.scale_hint(size_scale_per_mille))
             })?;
         }
         Ok(stacks)
+    }
+
+    /// Names the smallest scale above this one, in hundredths, at which every stack can be built.
+    fn scale_hint(&self, per_mille: u32) -> String {
+        let is_built = |scale: u32| {
+            self.stacks.iter().all(|stack| check_declared(&scaled(stack, scale)).is_ok())
+        };
+        let mut scales = (per_mille / 10 + 1..=100).map(|hundredths| hundredths * 10);
+        match scales.find(|&scale| is_built(scale)) {
+            Some(scale) => {
+                format!("the smallest --scale-size that fits is {}", f64::from(scale) / 1e3)
+            }
+            None => "give a larger --scale-size".to_owned(),
+        }
     }
 }
 

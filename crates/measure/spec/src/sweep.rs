@@ -98,14 +98,14 @@ fn check(request: &SweepRequest) -> Result<(), SpecError> {
     let percentile = request.goal.percentile;
     if !(percentile > 0.0 && percentile < 100.0) {
         return Err(SpecError::wrong_use(format!(
-            "a goal is about a percentile above 0 and below 100, not {percentile}"
+            "a goal needs a percentile above 0 and below 100, not {percentile}"
         )));
     }
     if request.goal.latency == Nanos::ZERO {
         return wrong("a latency goal of 0 can never be met");
     }
     if request.run.arrivals.is_closed() {
-        return wrong("a sweep offers rates: its arrivals cannot be closed");
+        return wrong("a sweep needs an open loop, because it sets the rate");
     }
     // The answer has to be kept twice and another rate to fail.
     if request.trials_max < 3 || request.precision == PerMille::NONE {
@@ -114,7 +114,7 @@ fn check(request: &SweepRequest) -> Result<(), SpecError> {
     match request.run.limit {
         Limit::Duration(_) => Ok(()),
         Limit::Operations(_) | Limit::Volume(_) | Limit::VolumeWithin { .. } => {
-            wrong("each trial of a sweep lasts for a time: give --duration, not --ops")
+            wrong("each trial of a sweep has a fixed duration: give --duration, not --ops")
         }
     }
 }
@@ -208,14 +208,14 @@ mod tests {
             (SweepRequest { precision: PerMille::NONE, ..good.clone() }, "a precision above 0"),
             (
                 with_run(RunRequest { arrivals: Arrivals::Closed, ..run.clone() }),
-                "its arrivals cannot be closed",
+                "a sweep needs an open loop",
             ),
             (
                 with_run(RunRequest { limit: Limit::Operations(9), ..run.clone() }),
                 "give --duration, not --ops",
             ),
         ] {
-            let error = plan_sweep(&request).unwrap_err().message;
+            let error = plan_sweep(&request).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
         for fits in [

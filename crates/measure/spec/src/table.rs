@@ -9,8 +9,11 @@
 //!                              └── Value: one scalar, text or mix
 //! ```
 //!
-//! serde does not read them: its `flatten`, which tables that share keys need, loses both the places
-//! and the refusal of unknown keys, and a sweep is taken apart by field.
+//! It reads every TOML file that a user writes; [`SpecText`] also gives the places in durio's own
+//! configuration, whose keys are the options of the command line. serde reads the files that are built
+//! in, where a test sees a fault first. It cannot read these: its `flatten`, which tables that share
+//! keys need, loses both the places and the refusal of unknown keys, and a sweep is taken apart by
+//! field.
 
 pub(crate) mod field;
 pub(crate) mod reference;
@@ -30,24 +33,24 @@ use crate::SpecError;
 /// Larger than any spec that a person writes.
 const LENGTH_MAX: usize = 1 << 20;
 
-/// The text of a spec, to find lines in.
+/// The text of a spec, or of another TOML file that a person writes, to find lines in.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct SpecText<'a> {
+pub struct SpecText<'a> {
     /// Path or name, for messages.
-    pub(crate) name: &'a str,
-    pub(crate) text: &'a str,
+    pub name: &'a str,
+    pub text: &'a str,
 }
 
 impl<'a> SpecText<'a> {
     /// An error at a byte.
-    pub(crate) fn error(self, byte: usize, message: impl AsRef<str>) -> SpecError {
+    pub fn error(self, byte: usize, message: impl AsRef<str>) -> SpecError {
         let (line, column) = line_and_column(self.text, byte);
         SpecError::wrong_use(format!("{}:{line}:{column}: {}", self.name, message.as_ref()))
     }
 
     /// The error at a name outside `known`; `what` is "unknown key 'x'" or the like, `others`
     /// begins the list of known names.
-    pub(crate) fn unknown(
+    pub fn unknown(
         self,
         name: &str,
         at: usize,
@@ -60,7 +63,10 @@ impl<'a> SpecText<'a> {
     }
 
     /// The file as TOML, each value with its place; `what` it is: "a spec".
-    pub(crate) fn parse(self, what: &str) -> Result<DeTable<'a>, SpecError> {
+    ///
+    /// # Errors
+    /// If it is too long or not TOML.
+    pub fn parse(self, what: &str) -> Result<DeTable<'a>, SpecError> {
         let length = self.text.len();
         if length > LENGTH_MAX {
             let name = self.name;

@@ -62,7 +62,7 @@ pub fn goal(text: &str) -> Result<Goal, String> {
 pub fn check_goal(text: &str) -> Result<Threshold, String> {
     let wrong = |why: String| format!("'{text}' is not a goal: {why}");
     let sign = text.find(['<', '>', '=']).ok_or_else(|| {
-        wrong("expected such as 'commit p99 < 5ms' or 'commit rate > 2000'".to_owned())
+        wrong("expected a goal such as 'commit p99 < 5ms' or 'commit rate > 2000'".to_owned())
     })?;
     let (left, right) = text.split_at(sign);
     // Meeting the limit exactly is beyond a measurement's precision.
@@ -73,7 +73,8 @@ pub fn check_goal(text: &str) -> Result<Threshold, String> {
         [name, figure] => (*name, None, *figure),
         [name, operation, figure] => (*name, Some(*operation), *figure),
         _ => {
-            let why = "expected a workload and a figure before the sign, as in 'commit p99 < 5ms'";
+            let why =
+                "expected a workload and a measure before the sign, such as 'commit p99 < 5ms'";
             return Err(wrong(why.to_owned()));
         }
     };
@@ -84,7 +85,7 @@ pub fn check_goal(text: &str) -> Result<Threshold, String> {
         )));
     }
     if value.contains(" at ") {
-        let why = "only durio predict takes a rate; leave out 'at' and the rest";
+        let why = "only durio predict accepts a rate; leave out 'at' and the rest";
         return Err(wrong(why.to_owned()));
     }
     let is_below = right.starts_with('<') || (right.starts_with('=') && !is_least(figure));
@@ -107,7 +108,7 @@ pub fn check_goal(text: &str) -> Result<Threshold, String> {
         ("rate" | "bandwidth", true, _) => {
             return Err(wrong(format!("a {figure} has a lower limit: {figure} > {value}")));
         }
-        ("rate" | "bandwidth", ..) => return Err(wrong(format!("{figure} is of all operations"))),
+        ("rate" | "bandwidth", ..) => return Err(wrong(format!("{figure} covers all operations"))),
         (_, false, _) => {
             return Err(wrong(format!("a latency has an upper limit: {figure} < {value}")));
         }
@@ -116,7 +117,7 @@ pub fn check_goal(text: &str) -> Result<Threshold, String> {
             let found = LatencyFigure::of_word(figure).ok_or_else(|| {
                 let words = LatencyFigure::ALL.map(LatencyFigure::word);
                 let words = [words.as_slice(), &["rate", "bandwidth"]].concat();
-                wrong(format!("'{figure}' is not a figure; {}", known(&words)))
+                wrong(format!("unknown measure '{figure}'; {}", known(&words)))
             })?;
             let commits = workload.1.is_durable();
             let usual = if commits { OperationName::Commit } else { OperationName::Read };
@@ -177,7 +178,7 @@ pub fn predict_goal(text: &str) -> Result<PredictGoal, String> {
     let named = limit.strip_prefix("commit ").unwrap_or(limit);
     let threshold = check_goal(&format!("commit {named}"))?;
     if at.is_some() && !matches!(threshold.bound, ThresholdBound::LatencyBelow { .. }) {
-        let why = "at a rate that is given, only latencies are open";
+        let why = "at a given rate, a goal can only limit latency";
         return Err(format!("'{text}' is not a goal: {why}"));
     }
     let threshold = Threshold { criterion: text.trim().to_owned(), ..threshold };
@@ -266,7 +267,7 @@ mod tests {
         let scan = ThresholdBound::BandwidthAtLeast { at_least: Bytes::new(1_000_000_000) };
         assert_eq!(bound("scan bandwidth >= 1GB/s"), scan);
         for (wrong, why) in [
-            ("commit p99 5ms", "expected such as"),
+            ("commit p99 5ms", "expected a goal such as"),
             ("comit p99 < 5ms", "did you mean 'commit'?"),
             ("write p99 < 5ms", "not a workload of check; expected commit,"),
             ("commit p98 < 5ms", "expected mean, p50, p99, p99.9, max, rate, bandwidth"),
@@ -274,11 +275,11 @@ mod tests {
             ("commit iops > 100", "'iops' is called rate here: commit rate > 100"),
             ("scan bw > 1GB", "'bw' is called bandwidth here: scan bandwidth > 1GB"),
             ("lookup avg < 1ms", "'avg' is called mean here: lookup mean < 1ms"),
-            ("commit p99 < 5ms at 2000/s", "only durio predict takes a rate"),
+            ("commit p99 < 5ms at 2000/s", "only durio predict accepts a rate"),
             ("commit rate < 5", "a rate has a lower limit: rate > 5"),
             ("commit p99 < 5", "missing unit"),
             ("commit fsync p99 < 5ms", "expected sync, commit, read, write"),
-            ("< 5ms", "a workload and a figure"),
+            ("< 5ms", "a workload and a measure"),
             ("commit rate > many", "not a rate"),
             ("scan bandwidth > 5", "missing unit"),
         ] {

@@ -6,7 +6,7 @@
 //! Writes nothing to a target without the witness's label, except the label itself, which is
 //! written when the witness asks for it and the user has permitted it.
 
-use std::io::{self, BufReader, Read, Write};
+use std::io::{BufReader, Read, Write};
 
 use durio_base::Nanos;
 use durio_block::{BlockError, Clock, Engine, EngineUser, MonotonicClock};
@@ -14,14 +14,15 @@ use durio_command::error_chain;
 use durio_plan::proof::{Arm, DurablePath, FileWrites};
 use durio_record::proof::Inventory;
 
+use crate::error::ProveError;
 use crate::layout::{CELL, Layout, Schedule};
 use crate::ledger::{Intent, Witness};
 use crate::reading::{extend_by_log, label_of, observe, observe_cell};
 use crate::stamp::StampOwner;
 use crate::wire::{
-    AgentSays, CELLS_AT_ONCE, CellText, Hello, Introduction, PROTOCOL, WitnessSays, receive, send,
+    AgentSays, CELLS_AT_ONCE, Hello, Introduction, Load, PROTOCOL, WitnessSays, receive, send,
 };
-use crate::writer::{Writer, WriterError, prepare};
+use crate::writer::{Writer, prepare};
 
 /// Bytes of a read.
 pub(crate) const READ: usize = 128 << 10;
@@ -30,17 +31,18 @@ const READS: u32 = 8;
 
 /// How to open a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TargetOpening {
-    pub write: bool,
+pub(crate) struct TargetOpening {
+    pub(crate) write: bool,
     /// Each write is durable when it returns (`O_DSYNC`).
-    pub data_sync: bool,
-    pub depth: u32,
+    pub(crate) data_sync: bool,
+    pub(crate) depth: u32,
     /// Bytes of an operation.
-    pub slot: usize,
+    pub(crate) slot: usize,
 }
 
 impl TargetOpening {
-    pub const READING: Self = Self { write: false, data_sync: false, depth: READS, slot: READ };
+    pub(crate) const READING: Self =
+        Self { write: false, data_sync: false, depth: READS, slot: READ };
 
     pub(crate) fn writing(arm: &Arm, slot: usize) -> Self {
         let data_sync = arm.path == DurablePath::ODsync;
@@ -49,54 +51,57 @@ impl TargetOpening {
     }
 }
 
+/// An engine over an open target.
+pub(crate) type TargetEngine<'a> = dyn Engine<Clock = MonotonicClock> + 'a;
+
 /// Storage that an agent is for.
-pub trait AgentStorage {
+pub(crate) trait AgentStorage {
     /// Bytes of the target.
     fn size(&self) -> u64;
 
-    /// Opens it, bypassing every cache of this machine, and lends the engine.
-    fn open<U: EngineUser<MonotonicClock>>(&mut self, wanted: TargetOpening, user: U) -> U::Output;
+    /// Opens it, bypassing every cache of this machine, and lends the engine to `work`.
+    fn open<T>(
+        &mut self,
+        wanted: TargetOpening,
+        work: impl FnOnce(&mut TargetEngine<'_>) -> Result<T, ProveError>,
+    ) -> Result<T, ProveError>;
 }
 
-/// Why an agent ended.
-#[derive(Debug, thiserror::Error)]
-pub enum AgentError {
-    /// The witness is gone.
-    #[error("the witness is gone")]
-    Witness(#[source] io::Error),
-    /// The witness does not want this agent.
-    #[error("the witness refuses: {0}")]
-    Refused(String),
-    #[error(transparent)]
-    Target(#[from] BlockError),
-    /// Something else, in words.
-    #[error("{0}")]
-    Failed(String),
+/// Lends an engine that is chosen at run time to a function.
+pub(crate) struct EngineLoan<F>(pub(crate) F);
+
+impl<T, F> EngineUser<MonotonicClock> for EngineLoan<F>
+where
+    F: FnOnce(&mut TargetEngine<'_>) -> Result<T, ProveError>,
+{
+    type Output = Result<T, ProveError>;
+
+    fn drive<E: Engine<Clock = MonotonicClock>>(self, mut engine: E) -> Self::Output {
+        (self.0)(&mut engine)
+    }
+
+    fn refused(self, error: BlockError) -> Self::Output {
+        Err(error.into())
+    }
 }
 
 /// An agent's description of its target. It is read before the witness is called, which does not
 /// wait long.
-///
-/// # Errors
-/// If the target cannot be read.
-pub fn introduce(
+pub(crate) fn introduce(
     target: &mut impl AgentStorage,
     inventory: Inventory,
-) -> Result<Introduction, AgentError> {
-    let label = target.open(TargetOpening::READING, LabelReader)?;
+) -> Result<Introduction, ProveError> {
+    let label = target.open(TargetOpening::READING, |engine| Ok(label_of(engine)?))?;
     Ok(Introduction { size: target.size(), label, inventory: Some(Box::new(inventory)) })
 }
 
 /// Follows the witness's orders until it says that they are complete.
-///
-/// # Errors
-/// If the witness is gone or refuses, or the target fails.
-pub fn follow<S>(
+pub(crate) fn follow<S>(
     stream: S,
     target: &mut impl AgentStorage,
     token: &str,
     introduction: Introduction,
-) -> Result<(), AgentError>
+) -> Result<(), ProveError>
 where
     S: Copy + Read + Write,
 {
@@ -106,51 +111,38 @@ where
     loop {
         let done = match link.hear()? {
             WitnessSays::Done => return Ok(()),
-            WitnessSays::Refused { reason } => return Err(AgentError::Refused(reason)),
+            WitnessSays::Refused { reason } => return Err(refused(&reason)),
             WitnessSays::Prepare { owner, cells, arm } => {
-                let task = Preparing { owner, cells, arm };
-                let fits = task.check(target.size());
-                fits.and_then(|()| target.open(TargetOpening::writing(&arm, READ), task))
-                    .and_then(|()| link.say(&AgentSays::Prepared))
+                stamp(target, owner, cells, arm).and_then(|()| link.say(&AgentSays::Prepared))
             }
-            WitnessSays::Load { owner, cells, arm, first_seq, seed } => {
-                let task = Loading { link: &mut link, owner, cells, arm, first_seq, seed };
-                task.carry_out(target)
-            }
+            WitnessSays::Load(load) => load.carry_out(target, &mut link),
             WitnessSays::Read { owner, cells } => {
-                let log_end = None;
-                target.open(
-                    TargetOpening::READING,
-                    TargetReading { link: &mut link, owner, cells, log_end },
-                )
+                report(target, (owner, cells), None, &mut |said| link.say(said))
             }
-            WitnessSays::Again { owner, cell } => {
-                target.open(TargetOpening::READING, ReadingAgain { link: &mut link, owner, cell })
-            }
+            WitnessSays::Again { owner, cell } => target
+                .open(TargetOpening::READING, |engine| Ok(observe_cell(engine, owner, cell)?))
+                .and_then(|observed| {
+                    link.say(&AgentSays::Observed { first: cell, cells: vec![observed] })
+                }),
             WitnessSays::Intended => {
-                Err(AgentError::Failed("the witness sent an unexpected answer".into()))
+                Err(ProveError::failed("the witness sent an unexpected answer"))
             }
         };
         let Err(error) = done else { continue };
-        if !matches!(error, AgentError::Witness(_)) {
+        if !matches!(error, ProveError::Gone { .. }) {
             link.say(&AgentSays::Failed { reason: error_chain(&error) })?;
         }
         return Err(error);
     }
 }
 
-/// Bytes that a target of `cells` cells has before the first write; `None` on overflow.
-#[must_use]
-pub fn prepared_size(cells: u64, writes: FileWrites) -> Option<u64> {
-    Layout::new(cells).prepared(writes).end.checked_mul(CELL as u64)
+fn refused(reason: &str) -> ProveError {
+    ProveError::Failed(format!("the witness refuses: {reason}"))
 }
 
-fn check_label(target: &mut impl AgentStorage, owner: StampOwner) -> Result<(), AgentError> {
-    match target.open(TargetOpening::READING, LabelReader)? {
-        Some(label) if label == owner => Ok(()),
-        Some(_) => Err(AgentError::Failed("the target has the label of another proof".into())),
-        None => Err(AgentError::Failed("the target has no label of a proof".into())),
-    }
+/// Bytes that a target of `cells` cells has before the first write; `None` on overflow.
+pub(crate) fn prepared_size(cells: u64, writes: FileWrites) -> Option<u64> {
+    Layout::new(cells).prepared(writes).end.checked_mul(CELL as u64)
 }
 
 struct Link<S> {
@@ -158,181 +150,102 @@ struct Link<S> {
     reader: BufReader<S>,
 }
 
-/// Takes an agent's messages.
-pub(crate) trait AgentListener {
-    fn say(&mut self, message: &AgentSays) -> Result<(), AgentError>;
-}
-
-impl<S: Copy + Read + Write> AgentListener for Link<S> {
-    fn say(&mut self, message: &AgentSays) -> Result<(), AgentError> {
-        send(self.stream, message).map_err(AgentError::Witness)
-    }
-}
-
 impl<S: Copy + Read + Write> Link<S> {
-    fn hear(&mut self) -> Result<WitnessSays, AgentError> {
-        receive(&mut self.reader).map_err(AgentError::Witness)
+    fn say(&mut self, message: &AgentSays) -> Result<(), ProveError> {
+        send(self.stream, message).map_err(witness_gone)
     }
+
+    fn hear(&mut self) -> Result<WitnessSays, ProveError> {
+        receive(&mut self.reader).map_err(witness_gone)
+    }
+}
+
+pub(crate) fn witness_gone(source: std::io::Error) -> ProveError {
+    ProveError::Gone { who: "witness", source }
 }
 
 /// The witness at the other end.
 impl<S: Copy + Read + Write> Witness for Link<S> {
-    type Error = AgentError;
-
-    fn intend(&mut self, intents: &[Intent]) -> Result<(), AgentError> {
+    fn intend(&mut self, intents: &[Intent]) -> Result<(), ProveError> {
         self.say(&AgentSays::Intend { writes: intents.to_vec() })?;
         match self.hear()? {
             WitnessSays::Intended => Ok(()),
-            WitnessSays::Refused { reason } => Err(AgentError::Refused(reason)),
-            _ => Err(AgentError::Failed("the witness does not answer an announcement".into())),
+            WitnessSays::Refused { reason } => Err(refused(&reason)),
+            _ => Err(ProveError::failed("the witness did not answer an announcement")),
         }
     }
 
-    fn acknowledge(&mut self, seq: u64, _: Nanos) -> Result<(), AgentError> {
+    fn acknowledge(&mut self, seq: u64, _: Nanos) -> Result<(), ProveError> {
         self.say(&AgentSays::Acknowledged { seq })
     }
 
-    fn control_done(&mut self, seq: u64) -> Result<(), AgentError> {
+    fn control_done(&mut self, seq: u64) -> Result<(), ProveError> {
         self.say(&AgentSays::ControlDone { seq })
     }
 }
 
-struct LabelReader;
-
-impl EngineUser<MonotonicClock> for LabelReader {
-    type Output = Result<Option<StampOwner>, BlockError>;
-
-    fn drive<E: Engine<Clock = MonotonicClock>>(self, mut engine: E) -> Self::Output {
-        label_of(&mut engine)
-    }
-
-    fn refused(self, error: BlockError) -> Self::Output {
-        Err(error)
-    }
-}
-
-pub(crate) struct Preparing {
-    pub(crate) owner: StampOwner,
-    pub(crate) cells: u64,
-    pub(crate) arm: Arm,
-}
-
-impl Preparing {
-    pub(crate) fn check(&self, size: u64) -> Result<(), AgentError> {
-        match prepared_size(self.cells, self.arm.writes) {
-            Some(bytes) if bytes <= size => Ok(()),
-            _ => Err(AgentError::Failed("the target is smaller than the witness expects".into())),
-        }
-    }
-}
-
-impl EngineUser<MonotonicClock> for Preparing {
-    type Output = Result<(), AgentError>;
-
-    fn drive<E: Engine<Clock = MonotonicClock>>(self, mut engine: E) -> Self::Output {
-        let failed = |error| AgentError::Failed(error_chain(&error));
-        let cells = Layout::new(self.cells).prepared(self.arm.writes);
-        let path = if self.arm.writes.makes_files() { DurablePath::Fsync } else { self.arm.path };
-        prepare(&mut engine, self.owner, path, cells).map_err(failed)
-    }
-
-    fn refused(self, error: BlockError) -> Self::Output {
-        Err(error.into())
-    }
-}
-
-pub(crate) struct Loading<'a, W> {
-    pub(crate) link: &'a mut W,
-    pub(crate) owner: StampOwner,
-    pub(crate) cells: u64,
-    pub(crate) arm: Arm,
-    pub(crate) first_seq: u64,
-    pub(crate) seed: u64,
-}
-
-impl<W: Witness<Error = AgentError>> Loading<'_, W> {
-    /// Writes to a target that has the owner's label, until it fails or its witness is gone.
-    pub(crate) fn carry_out(self, target: &mut impl AgentStorage) -> Result<(), AgentError> {
-        check_label(target, self.owner)?;
-        let cells = usize::try_from(self.arm.write_cells).unwrap_or(usize::MAX);
-        target.open(TargetOpening::writing(&self.arm, cells.saturating_mul(CELL)), self)
-    }
-}
-
-impl<W: Witness<Error = AgentError>> EngineUser<MonotonicClock> for Loading<'_, W> {
-    type Output = Result<(), AgentError>;
-
-    fn drive<E: Engine<Clock = MonotonicClock>>(self, mut engine: E) -> Self::Output {
-        let Arm { path, depth, writes, .. } = self.arm;
-        // A writer that makes files syncs them: its write is durable when it returns.
-        let path = if writes.makes_files() { DurablePath::ODsync } else { path };
-        let layout = Layout::new(self.cells);
-        let schedule = Schedule::new(layout, &self.arm, self.first_seq, self.seed);
-        let never = engine.clock().now().plus(u64::MAX);
-        let ends = (&mut engine, self.link);
-        match Writer::new(ends, self.owner, path, depth, schedule).run(never, u64::MAX) {
-            Ok(()) => Ok(()),
-            Err(WriterError::Witness(error)) => Err(error),
-            Err(WriterError::Engine(error)) => Err(error.into()),
-            Err(error @ WriterError::Failed { .. }) => Err(AgentError::Failed(error.to_string())),
-        }
-    }
-
-    fn refused(self, error: BlockError) -> Self::Output {
-        Err(error.into())
-    }
-}
-
-pub(crate) struct TargetReading<'a, L> {
-    pub(crate) link: &'a mut L,
-    pub(crate) owner: StampOwner,
-    pub(crate) cells: u64,
-    /// The cell at which the target ends, if it grows.
-    pub(crate) log_end: Option<u64>,
-}
-
-impl<L: AgentListener> EngineUser<MonotonicClock> for TargetReading<'_, L> {
-    type Output = Result<(), AgentError>;
-
-    fn drive<E: Engine<Clock = MonotonicClock>>(self, mut engine: E) -> Self::Output {
-        let layout = Layout::new(self.cells);
-        let (cells, mut observed) = (layout.stamped(), Vec::new());
-        let end = self.log_end.map_or(cells.end, |end| end.clamp(layout.journal.start, cells.end));
-        observe(&mut engine, self.owner, cells.start..end, READS, &mut observed)?;
-        if self.log_end.is_some() {
-            let place = |cell| usize::try_from(cell - cells.start).unwrap_or(usize::MAX);
-            extend_by_log(&mut observed, place(layout.journal.start), place(cells.end));
-        }
-        for (first, part) in
-            (cells.start..).step_by(CELLS_AT_ONCE).zip(observed.chunks(CELLS_AT_ONCE))
-        {
-            let cells = part.iter().map(CellText::from).collect();
-            self.link.say(&AgentSays::Observed { first, cells })?;
-        }
-        self.link.say(&AgentSays::ReadingDone)
-    }
-
-    fn refused(self, error: BlockError) -> Self::Output {
-        Err(error.into())
-    }
-}
-
-struct ReadingAgain<'a, S> {
-    link: &'a mut Link<S>,
+/// Writes the label and all stamps.
+pub(crate) fn stamp(
+    target: &mut impl AgentStorage,
     owner: StampOwner,
-    cell: u64,
+    cells: u64,
+    arm: Arm,
+) -> Result<(), ProveError> {
+    if prepared_size(cells, arm.writes).is_none_or(|bytes| bytes > target.size()) {
+        return Err(ProveError::failed("the target is smaller than the witness expects"));
+    }
+    let cells = Layout::new(cells).prepared(arm.writes);
+    let path = if arm.writes.makes_files() { DurablePath::Fsync } else { arm.path };
+    let opening = TargetOpening::writing(&arm, READ);
+    target.open(opening, |engine| prepare(engine, owner, path, cells))
 }
 
-impl<S: Copy + Read + Write> EngineUser<MonotonicClock> for ReadingAgain<'_, S> {
-    type Output = Result<(), AgentError>;
-
-    fn drive<E: Engine<Clock = MonotonicClock>>(self, mut engine: E) -> Self::Output {
-        let observed = observe_cell(&mut engine, self.owner, self.cell)?;
-        let cells = vec![CellText::from(&observed)];
-        self.link.say(&AgentSays::Observed { first: self.cell, cells })
+impl Load {
+    /// Writes to a target that has the owner's label, until it fails or its witness is gone.
+    pub(crate) fn carry_out(
+        self,
+        target: &mut impl AgentStorage,
+        witness: &mut impl Witness,
+    ) -> Result<(), ProveError> {
+        match target.open(TargetOpening::READING, |engine| Ok(label_of(engine)?))? {
+            Some(label) if label == self.owner => {}
+            Some(_) => return Err(ProveError::failed("the target has the label of another proof")),
+            None => return Err(ProveError::failed("the target does not have a proof's label")),
+        }
+        let Arm { path, depth, write_cells, writes } = self.arm;
+        let slot = usize::try_from(write_cells).unwrap_or(usize::MAX).saturating_mul(CELL);
+        target.open(TargetOpening::writing(&self.arm, slot), |engine| {
+            // A writer that makes files syncs them: its write is durable when it returns.
+            let path = if writes.makes_files() { DurablePath::ODsync } else { path };
+            let layout = Layout::new(self.cells);
+            let schedule = Schedule::new(layout, &self.arm, self.first_seq, self.seed);
+            let never = engine.clock().now().plus(u64::MAX);
+            Writer::new((engine, witness), self.owner, path, depth, schedule).run(never, u64::MAX)
+        })
     }
+}
 
-    fn refused(self, error: BlockError) -> Self::Output {
-        Err(error.into())
+/// Reads all cells of an owner, and reports what they hold. `log_end` is the cell at which a growing
+/// target ends.
+pub(crate) fn report(
+    target: &mut impl AgentStorage,
+    (owner, cells): (StampOwner, u64),
+    log_end: Option<u64>,
+    say: &mut dyn FnMut(&AgentSays) -> Result<(), ProveError>,
+) -> Result<(), ProveError> {
+    let layout = Layout::new(cells);
+    let (cells, mut observed) = (layout.stamped(), Vec::new());
+    let end = log_end.map_or(cells.end, |end| end.clamp(layout.journal.start, cells.end));
+    target.open(TargetOpening::READING, |engine| {
+        Ok(observe(engine, owner, cells.start..end, READS, &mut observed)?)
+    })?;
+    if log_end.is_some() {
+        let place = |cell| usize::try_from(cell - cells.start).unwrap_or(usize::MAX);
+        extend_by_log(&mut observed, place(layout.journal.start), place(cells.end));
     }
+    for (first, part) in (cells.start..).step_by(CELLS_AT_ONCE).zip(observed.chunks(CELLS_AT_ONCE))
+    {
+        say(&AgentSays::Observed { first, cells: part.to_vec() })?;
+    }
+    say(&AgentSays::ReadingDone)
 }

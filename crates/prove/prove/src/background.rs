@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
 use durio_block::Folder;
+use durio_command::CommandError;
 use durio_nbd::{Address, Server, StopHandle, Uri, is_dead_socket};
 use durio_simdisk::SharedDisk;
 use tempfile::TempDir;
 
-use crate::AnyError;
 use crate::serving::{Advertisement, ServedDisk};
 
 /// Prefix of the folders' names.
@@ -27,7 +27,7 @@ const SOCKET: &str = "disk.sock";
 /// Removes folders that killed processes of this user have left below a folder for temporary files:
 /// those that are unlocked and contain only a socket without a listener. Returns the removed
 /// folders.
-pub fn remove_dead_servers(place: &Path) -> Vec<PathBuf> {
+pub(crate) fn remove_dead_servers(place: &Path) -> Vec<PathBuf> {
     let Ok(parent) = Folder::open(place) else { return Vec::new() };
     let names = parent.names().unwrap_or_default();
     let candidates =
@@ -61,7 +61,7 @@ fn remove_if_dead(parent: &Folder, folder: &Folder, name: &std::ffi::OsStr) -> i
 
 /// A server in a separate thread.
 #[derive(Debug)]
-pub struct BackgroundServer {
+pub(crate) struct BackgroundServer {
     uri: Uri,
     socket: PathBuf,
     stop: StopHandle,
@@ -73,10 +73,10 @@ pub struct BackgroundServer {
 
 impl BackgroundServer {
     /// Serves the disk from now on.
-    ///
-    /// # Errors
-    /// If no place for a socket exists.
-    pub fn start(disk: &SharedDisk, advertised: Advertisement) -> Result<Self, AnyError> {
+    pub(crate) fn start(
+        disk: &SharedDisk,
+        advertised: Advertisement,
+    ) -> Result<Self, CommandError> {
         let only_owner = Permissions::from_mode(0o700);
         let folder = tempfile::Builder::new().prefix(PREFIX).permissions(only_owner).tempdir();
         let folder = folder.map_err(|error| no_folder(&error))?;
@@ -95,13 +95,11 @@ impl BackgroundServer {
     }
 
     /// Where clients find it.
-    #[must_use]
-    pub fn uri(&self) -> &Uri {
+    pub(crate) fn uri(&self) -> &Uri {
         &self.uri
     }
 
-    #[must_use]
-    pub fn socket(&self) -> &Path {
+    pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
 }
@@ -114,8 +112,8 @@ impl Drop for BackgroundServer {
     }
 }
 
-fn no_folder(error: &io::Error) -> AnyError {
-    format!("cannot make a folder for a socket: {error}").into()
+fn no_folder(error: &io::Error) -> CommandError {
+    CommandError::cannot_measure(format!("cannot make a folder for a socket: {error}"))
 }
 
 /// Removes the sockets of disks that killed runs served; a line for each.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use durio_observe::{DriveCounters, PowerState};
+use durio_observe::PowerState;
 use durio_plan::proof::LossClass;
 use durio_record::proof::{
     Controls, CutEvidence, CutFindings, Finding, InFlightWrites, InPlace, LATE_NS,
@@ -25,10 +25,7 @@ const WHOLE_CELL: u16 = 8;
 const LISTED_MAX: usize = 1000;
 
 /// Classifies the two readings. `again` reads one cell once more.
-///
-/// # Errors
-/// Those of `again`.
-pub fn classify<E>(
+pub(crate) fn classify<E>(
     history: &mut History,
     readings: [&[ObservedCell]; 2],
     mut again: impl FnMut(u64) -> Result<ObservedCell, E>,
@@ -80,8 +77,7 @@ fn shorten(found: &mut CutFindings) {
 }
 
 /// The target did not come back, or is smaller.
-#[must_use]
-pub fn gone(history: Option<&History>) -> CutFindings {
+pub(crate) fn gone(history: Option<&History>) -> CutFindings {
     let finding = Finding {
         class: LossClass::Gone,
         sector: 0,
@@ -129,11 +125,15 @@ fn judge(
         {
             let single = &seen[2..];
             if single.iter().any(is_unreadable) {
-                found.findings.push(unreadable(may, cell, cut_at));
+                let unreadable = (LossClass::Unreadable, InPlace::Unreadable);
+                found.findings.push(whole_cell(may, cell, cut_at, unreadable));
             }
         }
         (false, _) if !seen.iter().any(is_unreadable) => {
-            found.findings.push(unstable(may, cell, seen, cut_at));
+            let mut seqs: Vec<u64> = seen.iter().filter_map(first_seq).collect();
+            seqs.dedup();
+            let unstable = (LossClass::Unstable, InPlace::Changing { seqs });
+            found.findings.push(whole_cell(may, cell, cut_at, unstable));
         }
         _ => found.findings.extend(differences(may, cell, last, cut_at)),
     }
@@ -177,19 +177,6 @@ fn age(may: &CellHistory, cut_at: u64) -> Option<u64> {
     }
 }
 
-fn unstable(may: &CellHistory, cell: u64, seen: &[ObservedCell], cut_at: u64) -> Finding {
-    let mut seqs: Vec<u64> = seen.iter().filter_map(first_seq).collect();
-    seqs.dedup();
-    Finding {
-        class: LossClass::Unstable,
-        sector: cell * CELL_SECTORS,
-        sectors: WHOLE_CELL,
-        seq: may.floor[0],
-        acknowledged_before_ns: age(may, cut_at),
-        found: InPlace::Changing { seqs },
-    }
-}
-
 fn first_seq(observed: &ObservedCell) -> Option<u64> {
     observed.sectors().iter().find_map(|state| match state {
         SectorState::Write(seq) => Some(*seq),
@@ -197,14 +184,20 @@ fn first_seq(observed: &ObservedCell) -> Option<u64> {
     })
 }
 
-fn unreadable(may: &CellHistory, cell: u64, cut_at: u64) -> Finding {
+/// A finding about all sectors of a cell.
+fn whole_cell(
+    may: &CellHistory,
+    cell: u64,
+    cut_at: u64,
+    (class, found): (LossClass, InPlace),
+) -> Finding {
     Finding {
-        class: LossClass::Unreadable,
+        class,
         sector: cell * CELL_SECTORS,
         sectors: WHOLE_CELL,
         seq: may.floor[0],
         acknowledged_before_ns: age(may, cut_at),
-        found: InPlace::Unreadable,
+        found,
     }
 }
 
@@ -299,11 +292,11 @@ fn controls(history: &History, reading: &[ObservedCell]) -> Controls {
 
 /// Compares a machine's reports from before and after a cut. durio-record decides whether the evidence
 /// is enough.
-#[must_use]
-pub fn compare_power(before: &PowerState, after: &PowerState) -> CutEvidence {
+pub(crate) fn compare_power(before: &PowerState, after: &PowerState) -> CutEvidence {
     let pairs = before.drives.iter().filter_map(|old| {
         let new = after.drives.iter().find(|drive| drive.drive == old.drive)?;
-        Some(([old.unsafe_shutdowns?, new.unsafe_shutdowns?], power_cycles(old, new)))
+        let power_cycles = old.power_cycles.zip(new.power_cycles).map(|(old, new)| [old, new]);
+        Some(([old.unsafe_shutdowns?, new.unsafe_shutdowns?], power_cycles))
     });
     // A cut of an array counts if each of its drives was without power.
     let least = pairs.min_by_key(|([old, new], _)| new.saturating_sub(*old));
@@ -314,10 +307,6 @@ pub fn compare_power(before: &PowerState, after: &PowerState) -> CutEvidence {
         rebooted: boots.map(|(before, after)| before != after),
         ..CutEvidence::default()
     }
-}
-
-fn power_cycles(old: &DriveCounters, new: &DriveCounters) -> Option<[u64; 2]> {
-    Some([old.power_cycles?, new.power_cycles?])
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@
 
 mod printed;
 
-use std::io::{self, BufReader, Write};
+use std::io::BufReader;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -24,8 +24,8 @@ use durio_base::Nanos;
 use durio_command::{CommandError, own_program};
 use durio_lab::kernels::kernel_named;
 use durio_lab::{
-    Boot, Cutter, LabDisk, LabError, LabExit, LabFile, LabOutcome, LabRequest, LabRoot, LabTiming,
-    PreparedGuest, Streams, find_program,
+    Cutter, LabDisk, LabExit, LabFile, LabOutcome, LabRequest, LabRoot, LabTiming, PreparedGuest,
+    find_program,
 };
 use durio_plan::proof::CommandTarget;
 use durio_record::proof::{ACKNOWLEDGED_MIN, CheckFindings, Controls, CutEvidence, CutFindings};
@@ -34,7 +34,7 @@ use durio_workload::job_seed;
 
 use crate::background::BackgroundServer;
 use crate::guest_agent::{ACKNOWLEDGED, CommandOrder, CommandTask};
-use crate::guest_trials::{self, profile_named, said_failed, stopped, undecided};
+use crate::guest_trials::{self, GuestStreams, boot_guest, profile_named, said_failed, undecided};
 use crate::serving::Advertisement;
 use crate::wire::{AgentSays, receive};
 use printed::{CommandLines, StdoutLines, Tail, lock, text};
@@ -74,7 +74,7 @@ impl GuestBoot {
         let how = match &self.outcome.exit {
             LabExit::Code(code @ 129..) => format!("was ended by signal {}", code - 128),
             LabExit::Code(code) => format!("ended with exit code {code}"),
-            LabExit::TimeLimit => "did not end within the time limit of a boot".to_owned(),
+            LabExit::TimeLimit => "did not end within a boot's time limit".to_owned(),
             LabExit::GuestFailed(reason) => format!("ended with its guest: {reason}"),
             LabExit::Stopped | LabExit::Cut => "was cut".to_owned(),
         };
@@ -89,8 +89,7 @@ impl GuestBoot {
 impl CommandTrials {
     pub(crate) fn new(target: &CommandTarget, seed: u64, cuts: u32) -> Result<Self, CommandError> {
         let profile = profile_named(&target.profile)?;
-        let guest =
-            PreparedGuest::new(request(target)?).map_err(|error| undecided(error.into()))?;
+        let guest = PreparedGuest::new(request(target)?).map_err(undecided)?;
         Ok(Self { target: target.clone(), guest, profile, seed, cuts: cuts.into(), begin: None })
     }
 
@@ -114,21 +113,21 @@ impl CommandTrials {
         let is_back = shared.lock().restore().is_ok();
         let (exit_code, said) = match is_back {
             true => self.check(&server, &printed, stop)?,
-            false => (None, "the disk does not answer any more".to_owned()),
+            false => (None, "the disk no longer answers".to_owned()),
         };
         let evidence = CutEvidence {
             simulated: true,
-            acknowledged_after: printed.late(),
+            acknowledged_after: printed.late,
             ..CutEvidence::default()
         };
         let check = CheckFindings {
             exit_code,
             said,
             last_acknowledged: printed.last_acknowledged(),
-            on_the_way: printed.on_the_way(),
+            on_the_way: printed.on_the_way,
         };
         let findings = CutFindings {
-            acknowledged: printed.acknowledged(),
+            acknowledged: printed.acknowledged,
             acknowledged_late: printed.acknowledged_late(),
             controls,
             check: Some(check),
@@ -162,7 +161,7 @@ impl CommandTrials {
     fn serve(&self, shared: &SharedDisk) -> Result<BackgroundServer, CommandError> {
         // As the disk declares itself, also while it does not lie yet.
         let advertised = Advertisement::of(&self.profile.profile(self.target.size.get()));
-        BackgroundServer::start(shared, advertised).map_err(CommandError::cannot)
+        BackgroundServer::start(shared, advertised)
     }
 
     /// Runs the command, and takes the power away.
@@ -187,7 +186,7 @@ impl CommandTrials {
                     cutter.cut();
                 }
                 let Some(elapsed) = printed.running_for() else { return };
-                let is_busy = printed.acknowledged() >= ACKNOWLEDGED_MIN;
+                let is_busy = printed.acknowledged >= ACKNOWLEDGED_MIN;
                 if elapsed >= span && (is_busy || elapsed >= span + BUSY_WITHIN) {
                     printed.ends_here();
                     shared.lock().cut();
@@ -226,7 +225,7 @@ impl CommandTrials {
             LabExit::Code(code @ (0 | 1)) => Ok((Some(code), said)),
             _ => Err(booted
                 .failed("the check", &said)
-                .hint("0 says that all is there, 1 that it is not; anything else decides nothing")),
+                .hint("exit code 0 means that all data is there, 1 that some is missing; any other code is inconclusive")),
         }
     }
 
@@ -253,35 +252,23 @@ impl CommandTrials {
     fn boot(
         &self,
         request: LabRequest,
-        [stdout, stderr]: [&mut (dyn Write + Send); 2],
+        streams: GuestStreams<'_>,
         stop: &dyn Fn() -> bool,
         mut watch: impl FnMut(&Cutter),
     ) -> Result<GuestBoot, CommandError> {
-        let guest = self.guest.with_request(request).map_err(|error| undecided(error.into()))?;
-        let (reader, writer) = io::pipe().map_err(CommandError::cannot)?;
         let cutter = Cutter::new();
-        let ended = thread::scope(|scope| {
-            let booting = scope.spawn(|| {
-                let streams = Streams { stdout, stderr };
-                let (cutter, witness) = (Some(&cutter), Some(writer.into()));
-                guest.boot(Boot { streams, stop: &|| false, cutter, witness })
-            });
-            while !booting.is_finished() {
+        let booted = (&self.guest, request, &cutter);
+        let (obstacle, outcome) = boot_guest(booted, streams, stop, |witness, is_over| {
+            while !is_over() {
                 if stop() {
                     cutter.cut();
                 }
                 watch(&cutter);
                 thread::sleep(LOOK);
             }
-            booting.join()
-        });
-        let ended = ended.unwrap_or_else(|fault| std::panic::resume_unwind(fault));
-        if stop() {
-            return Err(stopped());
-        }
-        let outcome = ended.map_err(|error: LabError| undecided(error.into()))?;
-        // Nothing is said of a filesystem that is there.
-        let obstacle = receive(&mut BufReader::new(reader)).ok();
+            // Nothing is said of a filesystem that is there.
+            receive(&mut BufReader::new(witness)).ok()
+        })?;
         Ok(GuestBoot { outcome, obstacle })
     }
 }

@@ -117,8 +117,9 @@ pub fn check_crash_state(
         Ok(())
     });
     let missing = || {
-        CommandError::wrong_use(format!("the log has no state '{name}'"))
-            .hint("a state's name holds for the log, base and size it was reported with")
+        CommandError::wrong_use(format!("the log has no state '{name}'")).hint(
+            "a state's name is valid only for the log, base and size that it was reported with",
+        )
     };
     checked.ok_or_else(missing)?.map(|()| findings)
 }
@@ -134,7 +135,7 @@ impl RecordedLog {
         let entries = trace::parse(&read_log(request.log)?).map_err(|error| {
             CommandError::of(CommandErrorKind::WrongUse, error)
                 .context(format!("'{}'", request.log.display()))
-                .hint("durio simdisk serve --record makes one, and so does the kernel's log-writes")
+                .hint("durio simdisk serve --record writes one, and so does the kernel's dm-log-writes")
         })?;
         let (base, base_size) = match request.base {
             Some(path) => read_base(path)?,
@@ -145,7 +146,7 @@ impl RecordedLog {
         let end = recording.events().iter().map(end_of).max().unwrap_or(0);
         let needed = end.max(base_size.get());
         if size.get() < needed || size.get() == 0 {
-            let text = format!("the disk has at least {needed} bytes, and --size {size} is less");
+            let text = format!("the disk has at least {needed} bytes; --size {size} is too small");
             return Err(CommandError::wrong_use(text));
         }
         Ok(Self { recording, size })

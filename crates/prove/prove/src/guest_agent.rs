@@ -16,25 +16,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use durio_base::Nanos;
-use durio_block::{BlockError, Engine, EngineKind, EngineUser, MonotonicClock};
+use durio_block::EngineKind;
 use durio_command::{CommandError, CommandErrorKind, error_chain};
 use durio_lab::LabRequest;
 use durio_observe::read_host;
 use durio_plan::proof::{Arm, FileWrites, GuestLayers};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::agent::{
-    AgentError, AgentListener, AgentStorage, Loading, Preparing, READ, TargetOpening, TargetReading,
-};
+use crate::agent::{AgentStorage, report, stamp, witness_gone};
+use crate::error::ProveError;
 use crate::guest_layers::{make_filesystem, mount, not_attached, unmount};
 use crate::layout::CELL;
 use crate::ledger::{Intent, Witness};
-use crate::reading::read_cell;
 use crate::stamp::StampOwner;
-use crate::wire::{AgentSays, send};
+use crate::wire::{AgentSays, Load, send};
 
 /// Readings after a cut: two to compare, and one for deviating cells.
-pub const READINGS: usize = 3;
+pub(crate) const READINGS: usize = 3;
 
 /// Messages that may wait in the guest: a port's queue has 128 places (QEMU 7.2, hw/char/virtio-serial-bus.c),
 /// and one message is with QEMU, which holds it back while the host's pipe is full. The next call waits.
@@ -44,30 +43,30 @@ const DEPTH_MAX: u32 = 64;
 
 /// What a guest must do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GuestOrder {
+pub(crate) struct GuestOrder {
     /// Which part of a life.
-    pub task: GuestTask,
+    pub(crate) task: GuestTask,
     /// The owner of the stamps.
-    pub owner: StampOwner,
+    pub(crate) owner: StampOwner,
     /// Cells of the target.
-    pub cells: u64,
+    pub(crate) cells: u64,
     /// How it is written to.
-    pub arm: Arm,
+    pub(crate) arm: Arm,
     /// How operations are submitted.
-    pub engine: EngineKind,
+    pub(crate) engine: EngineKind,
     /// The layers on the disks.
-    pub layers: GuestLayers,
+    pub(crate) layers: GuestLayers,
     /// The disks, in the guest.
-    pub disks: Vec<PathBuf>,
+    pub(crate) disks: Vec<PathBuf>,
     /// A disk on which the host writes the number of the state it has put on the other, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mailbox: Option<PathBuf>,
+    pub(crate) mailbox: Option<PathBuf>,
 }
 
 /// A part of a guest's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
-pub enum GuestTask {
+pub(crate) enum GuestTask {
     /// Make the layers, write the label and all stamps.
     Prepare,
     /// Write until the power goes.
@@ -84,106 +83,73 @@ pub enum GuestTask {
     ReadStates,
 }
 
-/// Reads the number of the state that is on the disk: the first 8 bytes of the mailbox, little-endian.
-#[derive(Debug)]
-pub struct MailReader;
-
-impl EngineUser<MonotonicClock> for MailReader {
-    type Output = Result<u64, AgentError>;
-
-    fn drive<E: Engine<Clock = MonotonicClock>>(self, mut engine: E) -> Self::Output {
-        if !read_cell(&mut engine, 0)? {
-            return Err(AgentError::Failed("the mailbox cannot be read".to_owned()));
-        }
-        let (numbers, _) = engine.slot_mut(0).as_chunks::<8>();
-        Ok(u64::from_le_bytes(numbers[0]))
+/// Reads an order of the host, which only a guest of the lab follows; `otherwise` is the error elsewhere.
+pub(crate) fn order_of_host<T: DeserializeOwned>(
+    order: &str,
+    otherwise: &str,
+) -> Result<T, CommandError> {
+    if read_host().lab.is_none() {
+        return Err(CommandError::wrong_use(otherwise));
     }
-
-    fn refused(self, error: BlockError) -> Self::Output {
-        Err(error.into())
-    }
+    serde_json::from_str(order).map_err(|error| CommandError::of(CommandErrorKind::WrongUse, error))
 }
 
 /// The guest's end of the port to its witness.
 #[derive(Debug)]
-pub struct GuestPort<W>(W);
+pub(crate) struct GuestPort<W>(pub(crate) W);
 
 impl<W: Write> GuestPort<W> {
-    /// A port that is open.
-    pub const fn new(port: W) -> Self {
-        Self(port)
-    }
-
-    pub fn into_inner(self) -> W {
-        self.0
-    }
-
-    /// Sends a message.
-    ///
-    /// # Errors
-    /// If the host is gone.
-    pub fn say(&mut self, message: &AgentSays) -> Result<(), AgentError> {
-        send(&mut self.0, message).map_err(AgentError::Witness)
+    pub(crate) fn say(&mut self, message: &AgentSays) -> Result<(), ProveError> {
+        send(&mut self.0, message).map_err(witness_gone)
     }
 }
 
-impl<W: Write> AgentListener for GuestPort<W> {
-    fn say(&mut self, message: &AgentSays) -> Result<(), AgentError> {
-        GuestPort::say(self, message)
+impl GuestPort<File> {
+    /// The port of this guest.
+    pub(crate) fn open() -> Result<Self, CommandError> {
+        let path = Path::new(LabRequest::WITNESS_PATH);
+        let port = File::options().write(true).open(path);
+        port.map(Self).map_err(|error| CommandError::io("open the witness's port", path, error))
     }
 }
 
 impl<W: Write> Witness for GuestPort<W> {
-    type Error = AgentError;
-
     // Every second write is a control, which may be skipped silently; the writer announces again
     // when 32 of the writes have started.
     const AHEAD: usize = 2 * (WAITING_MAX + DEPTH_MAX as usize) + 64;
 
-    fn intend(&mut self, intents: &[Intent]) -> Result<(), AgentError> {
+    fn intend(&mut self, intents: &[Intent]) -> Result<(), ProveError> {
         self.say(&AgentSays::Intend { writes: intents.to_vec() })
     }
 
-    fn acknowledge(&mut self, seq: u64, _: Nanos) -> Result<(), AgentError> {
+    fn acknowledge(&mut self, seq: u64, _: Nanos) -> Result<(), ProveError> {
         self.say(&AgentSays::Acknowledged { seq })
     }
 
-    fn control_done(&mut self, seq: u64) -> Result<(), AgentError> {
+    fn control_done(&mut self, seq: u64) -> Result<(), ProveError> {
         self.say(&AgentSays::ControlDone { seq })
     }
 }
 
 /// Carries out the order on a target that is present. The caller reports the end.
-///
-/// # Errors
-/// If the host is gone, or the target fails.
-pub fn carry_out<W: Write>(
+pub(crate) fn carry_out<W: Write>(
     order: &GuestOrder,
     target: &mut impl AgentStorage,
     link: &mut GuestPort<W>,
-) -> Result<(), AgentError> {
+) -> Result<(), ProveError> {
     let GuestOrder { task, owner, cells, arm, .. } = *order;
     let is_growing = arm.writes == FileWrites::Append;
     let log_end = is_growing.then(|| target.size() / CELL as u64);
-    match task {
-        GuestTask::Prepare => {
-            let task = Preparing { owner, cells, arm };
-            task.check(target.size())?;
-            target.open(TargetOpening::writing(&arm, READ), task)
-        }
+    let readings = match task {
+        GuestTask::Prepare => return stamp(target, owner, cells, arm),
         GuestTask::Load { first_seq, seed } => {
-            Loading { link, owner, cells, arm, first_seq, seed }.carry_out(target)
+            return Load { owner, cells, arm, first_seq, seed }.carry_out(target, link);
         }
-        GuestTask::Read => (0..READINGS).try_for_each(|_| {
-            target.open(
-                TargetOpening::READING,
-                TargetReading { link: &mut *link, owner, cells, log_end },
-            )
-        }),
-        GuestTask::ReadStates => {
-            target.open(TargetOpening::READING, TargetReading { link, owner, cells, log_end })
-        }
-    }
+        GuestTask::Read => READINGS,
+        GuestTask::ReadStates => 1,
+    };
+    (0..readings)
+        .try_for_each(|_| report(target, (owner, cells), log_end, &mut |message| link.say(message)))
 }
 
 /// Where the guest has the filesystem; the command finds it in `DURIO_DATA`.
@@ -222,14 +188,10 @@ pub(crate) enum CommandTask {
 /// If this machine is not a guest of the lab; if the filesystem is missing, which the host hears
 /// too.
 pub fn command_in_guest(order: &str, command: &[String]) -> Result<u8, CommandError> {
-    if read_host().lab.is_none() {
-        let text = "only a guest of the lab runs commands for a proof; durio prove exec boots it";
-        return Err(CommandError::wrong_use(text));
-    }
-    let order: CommandOrder = serde_json::from_str(order)
-        .map_err(|error| CommandError::of(CommandErrorKind::WrongUse, error))?;
+    let otherwise = "only a lab guest runs commands for a proof; durio prove exec boots it";
+    let order: CommandOrder = order_of_host(order, otherwise)?;
     if let Err(error) = attach(&order) {
-        say(&match order.task {
+        GuestPort::open()?.say(&match order.task {
             CommandTask::Check => not_attached(&error),
             CommandTask::Setup | CommandTask::Load => {
                 AgentSays::Failed { reason: error_chain(&error) }
@@ -249,14 +211,6 @@ fn attach(order: &CommandOrder) -> Result<(), CommandError> {
         make_filesystem(order.layers, &order.disk)?;
     }
     mount(order.layers, &order.disk, Path::new(DATA))
-}
-
-fn say(message: &AgentSays) -> Result<(), CommandError> {
-    let path = Path::new(LabRequest::WITNESS_PATH);
-    let port = File::options().write(true).open(path);
-    let port = port.map_err(|error| CommandError::io("open the witness's port", path, error))?;
-    let told = GuestPort::new(port).say(message);
-    told.map_err(CommandError::cannot)
 }
 
 fn run(order: &CommandOrder, command: &[String]) -> Result<u8, CommandError> {
@@ -297,7 +251,7 @@ mod tests {
         let disk = SharedDisk::new(Disk::new(Profile::honest(cells * 4096), 7));
         let buffers = Buffers::try_new(depth as usize + 1, 4096).unwrap();
         let mut engine = SimEngine::new(disk, 1, Ticks(0), 7, buffers);
-        let mut port = GuestPort::new(Vec::new());
+        let mut port = GuestPort(Vec::new());
         let path = DurablePath::RwfDsync;
         let schedule = Schedule::new(Layout::new(cells), &Arm::new(path, depth), 1, 7);
         let owner = StampOwner { run: [1; 16], target: 1 };

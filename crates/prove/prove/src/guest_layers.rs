@@ -137,7 +137,9 @@ impl GuestStack<'_> {
         match self.layers.array.map(|array| array.kind) {
             None => Ok(()),
             Some(GuestArrayKind::Md) => run("mdadm", &["--stop".into(), "--quiet".into(), array()]),
-            Some(GuestArrayKind::Durio) => stop_array(),
+            Some(GuestArrayKind::Durio) => {
+                run(own_program()?, &["raid", "stop", "--socket", SOCKET].map(String::from))
+            }
         }
     }
 
@@ -158,7 +160,10 @@ impl GuestStack<'_> {
         }
         match md_level(self.layers) {
             Some(_) => Ok(PathBuf::from(array())),
-            None => self.disks.first().cloned().ok_or_else(no_disk),
+            None => {
+                let no_disk = || CommandError::cannot_measure("the guest has no disk");
+                self.disks.first().cloned().ok_or_else(no_disk)
+            }
         }
     }
 
@@ -244,9 +249,9 @@ fn carry_out(action: &Action) -> Result<(), CommandError> {
         Action::Serve { .. }
         | Action::MountConfigfs
         | Action::Write { .. }
-        | Action::MakeFile { .. } => {
-            Err(CommandError::cannot_measure(format!("'{action}' is not known in a proof's guest")))
-        }
+        | Action::MakeFile { .. } => Err(CommandError::cannot_measure(format!(
+            "unknown action '{action}' in a proof's guest"
+        ))),
     }
 }
 
@@ -308,15 +313,6 @@ fn serve_array(disks: &[PathBuf], within: Duration) -> Result<PathBuf, CommandEr
         }
         thread::sleep(LOOK);
     }
-}
-
-/// Ends it in order.
-fn stop_array() -> Result<(), CommandError> {
-    run(own_program()?, &["raid", "stop", "--socket", SOCKET].map(String::from))
-}
-
-fn no_disk() -> CommandError {
-    CommandError::cannot_measure("the guest has no disk")
 }
 
 #[cfg(test)]

@@ -23,10 +23,11 @@ use crate::classify::gone;
 use crate::guest_agent::{GuestOrder, GuestTask};
 use crate::history::History;
 use crate::layout::{CELL, CELL_SECTORS, Layout};
-use crate::ledger_file::{LedgerBook, LedgerError, LedgerHead, LedgerLine};
+use crate::ledger_file::{LedgerBook, LedgerHead, LedgerLine};
 use crate::stamp::StampOwner;
 use crate::verify::settle;
 use crate::wire::AgentSays;
+use crate::witness::CellReadings;
 use durio_base::{Bytes, Nanos};
 use durio_command::{CommandError, CommandErrorKind, own_program};
 use durio_lab::{LabDisk, LabRequest, LabTiming, PreparedGuest};
@@ -38,8 +39,8 @@ use durio_workload::job_seed;
 
 use crate::guest_layers;
 use durio_lab::kernels::kernel_named;
-use machine::{Conversation, GuestDisks, GuestMachine, GuestReadings};
-pub(crate) use machine::{lab_disk, stopped};
+use machine::{Conversation, GuestDisks, GuestMachine};
+pub(crate) use machine::{GuestStreams, boot_guest, lab_disk};
 use states::StateMailbox;
 
 /// A quarter of a disk is used, at most so much: the rest is the filesystem's, and all of it is read
@@ -130,7 +131,7 @@ impl GuestLab {
             has_witness: true,
             ..LabRequest::new(kernel, program, vec!["durio".into()])
         };
-        PreparedGuest::new(request).map_err(|error| undecided(error.into()))
+        PreparedGuest::new(request).map_err(undecided)
     }
 }
 
@@ -253,7 +254,7 @@ impl GuestTrials {
         let order = GuestOrder { task: GuestTask::Prepare, ..self.order.clone() };
         let at = self.machine.boot(&order, stop, |guest| {
             let mut at = None;
-            while let Some((heard_at, said)) = guest.hear(stop)? {
+            while let Some((heard_at, said)) = guest.hear()? {
                 match said {
                     AgentSays::Prepared => at = Some(heard_at),
                     AgentSays::Failed { reason } => return Err(said_failed(&reason)),
@@ -284,11 +285,11 @@ impl GuestTrials {
         let span = span_of(seed);
         let mut evidence = CutEvidence { simulated: true, ..CutEvidence::default() };
         self.machine.boot(&order, stop, |guest| {
-            load_for(guest, book, span, stop, &mut |_, _| {})?;
+            load_for(guest, book, span, &mut |_, _| {})?;
             // One moment for both: messages from in between count as earlier.
             disks.cut();
             let cut_at = guest.cut();
-            while let Some((at, said)) = guest.hear(stop)? {
+            while let Some((at, said)) = guest.hear()? {
                 let is_late = at.get() > cut_at.get() + ON_THE_WAY.get();
                 let is_acknowledged = matches!(said, AgentSays::Acknowledged { .. });
                 evidence.acknowledged_after += u64::from(is_late && is_acknowledged);
@@ -307,12 +308,12 @@ impl GuestTrials {
         let before = self.book()?.state.history.clone().ok_or_else(not_stamped)?;
         let cells = before.cells();
         let readings = self.machine.boot(&order, stop, |guest| {
-            let mut readings = GuestReadings::of(cells.clone());
-            while let Some((_, said)) = guest.hear(stop)? {
+            let mut readings = CellReadings::of(cells.clone());
+            while let Some((_, said)) = guest.hear()? {
                 match said {
                     AgentSays::Gone { .. } => return Ok(None),
                     AgentSays::Failed { reason } => return Err(said_failed(&reason)),
-                    said => readings.take(said)?,
+                    said => readings.take(said).ok_or_else(unexpected)?,
                 }
             }
             readings.finish().ok_or_else(|| guest.is_over("before all was read")).map(Some)
@@ -321,9 +322,9 @@ impl GuestTrials {
         // Only the guest can read again, and it did so once for all cells.
         let again = |cell: u64| {
             let place = usize::try_from(cell - cells.start).unwrap_or(usize::MAX);
-            Ok::<_, LedgerError>(third[place].clone())
+            Ok(third[place].clone())
         };
-        settle(self.book()?, &before, [&first, &second], again).map_err(CommandError::cannot)
+        Ok(settle(self.book()?, &before, [&first, &second], again)?)
     }
 
     fn book(&mut self) -> Result<&mut LedgerBook, CommandError> {
@@ -344,12 +345,11 @@ fn load_for(
     guest: &Conversation<'_>,
     book: &mut LedgerBook,
     span: Duration,
-    stop: &dyn Fn() -> bool,
     heard: &mut dyn FnMut(Nanos, &AgentSays),
 ) -> Result<(), CommandError> {
     let (mut first, mut recent) = (None, VecDeque::with_capacity(BUSY));
     loop {
-        let Some((at, said)) = guest.hear(stop)? else {
+        let Some((at, said)) = guest.hear()? else {
             return Err(guest.is_over("before its power was cut"));
         };
         heard(at, &said);

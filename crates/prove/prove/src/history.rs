@@ -10,15 +10,16 @@ use std::ops::Range;
 
 use durio_base::Nanos;
 
+use crate::error::HistoryError;
 use crate::layout::{CELL_SECTORS, SECTORS};
 use crate::ledger::{Intent, LedgerEntry};
 
 /// A write's number; 0 is the stamp that was there before.
-pub type Seq = u64;
+pub(crate) type Seq = u64;
 
 /// Why a sector must hold at least this write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ground {
+pub(crate) enum Ground {
     /// It was acknowledged, at this time, in this life of the target.
     Acknowledged(Nanos),
     /// It was read after a cut, and nothing was written there since.
@@ -27,12 +28,12 @@ pub enum Ground {
 
 /// The possible contents of one cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CellHistory {
+pub(crate) struct CellHistory {
     /// The least recent write that each sector may hold.
-    pub floor: [Seq; SECTORS],
-    pub ground: Ground,
+    pub(crate) floor: [Seq; SECTORS],
+    pub(crate) ground: Ground,
     /// The writes intended since, in order.
-    pub later: Vec<Seq>,
+    pub(crate) later: Vec<Seq>,
 }
 
 /// The histories of this many cells are allocated together, at the first write to one of them.
@@ -40,7 +41,7 @@ const CHUNK: usize = 256;
 
 /// The possible contents of a whole target.
 #[derive(Debug, Clone)]
-pub struct History {
+pub(crate) struct History {
     cells: Range<u64>,
     /// The history of a cell that was never written.
     fresh: CellHistory,
@@ -66,27 +67,9 @@ impl Intents {
     }
 }
 
-/// Why a ledger cannot be.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum HistoryError {
-    /// An acknowledgement of a write that was never announced.
-    #[error("write {0} was acknowledged, but never announced")]
-    Unannounced(Seq),
-    /// Numbers that do not follow each other.
-    #[error("write {0} was announced out of order")]
-    OutOfOrder(Seq),
-    /// Something happened before the target was stamped.
-    #[error("an event of a target that was not stamped yet")]
-    Unprepared,
-    /// A write outside the stamped cells.
-    #[error("write {0} is outside the stamped area")]
-    Outside(Seq),
-}
-
 impl History {
     /// The history of freshly stamped cells, acknowledged at `at`.
-    #[must_use]
-    pub fn new(cells: Range<u64>, at: Nanos) -> Self {
+    pub(crate) fn new(cells: Range<u64>, at: Nanos) -> Self {
         let fresh = CellHistory {
             floor: [0; SECTORS],
             ground: Ground::Acknowledged(at),
@@ -105,8 +88,7 @@ impl History {
     }
 
     /// The cells that it is of.
-    #[must_use]
-    pub fn cells(&self) -> Range<u64> {
+    pub(crate) fn cells(&self) -> Range<u64> {
         self.cells.clone()
     }
 
@@ -114,8 +96,7 @@ impl History {
     ///
     /// # Panics
     /// If the cell does not exist.
-    #[must_use]
-    pub fn cell(&self, cell: u64) -> &CellHistory {
+    pub(crate) fn cell(&self, cell: u64) -> &CellHistory {
         let (chunk, place) = self.place(cell);
         self.chunks[chunk].as_ref().map_or(&self.fresh, |chunk| &chunk[place])
     }
@@ -127,39 +108,32 @@ impl History {
     }
 
     /// Writes acknowledged since the cut before the last, in order.
-    #[must_use]
-    pub fn acknowledged(&self) -> &[(Seq, Nanos)] {
+    pub(crate) fn acknowledged(&self) -> &[(Seq, Nanos)] {
         &self.acknowledged
     }
 
     /// Controls written since the cut before the last.
-    pub fn controls_done(&self) -> impl Iterator<Item = Intent> {
+    pub(crate) fn controls_done(&self) -> impl Iterator<Item = Intent> {
         self.controls_done.iter().filter_map(|&seq| self.intents.find(seq))
     }
 
     /// Where a write of this life went.
-    #[must_use]
-    pub fn intent(&self, seq: Seq) -> Option<Intent> {
+    pub(crate) fn intent(&self, seq: Seq) -> Option<Intent> {
         self.intents.find(seq)
     }
 
     /// All announced writes of this life, in order.
-    #[must_use]
-    pub fn intents(&self) -> &[Intent] {
+    pub(crate) fn intents(&self) -> &[Intent] {
         &self.intents.list
     }
 
     /// When the power was cut.
-    #[must_use]
-    pub fn cut_at(&self) -> Option<Nanos> {
+    pub(crate) fn cut_at(&self) -> Option<Nanos> {
         self.cut_at
     }
 
     /// Takes the ledger's next entry.
-    ///
-    /// # Errors
-    /// If such a ledger is impossible.
-    pub fn take(&mut self, entry: LedgerEntry) -> Result<(), HistoryError> {
+    pub(crate) fn take(&mut self, entry: LedgerEntry) -> Result<(), HistoryError> {
         match entry {
             LedgerEntry::Intended(intent) => self.intend(intent),
             LedgerEntry::Acknowledged { seq, at } => self.acknowledge(seq, at),
@@ -176,7 +150,7 @@ impl History {
     }
 
     /// A cell was read after a cut: it holds this, and must hold it from now on.
-    pub fn settle(&mut self, cell: u64, holds: [Seq; SECTORS]) {
+    pub(crate) fn settle(&mut self, cell: u64, holds: [Seq; SECTORS]) {
         let history = self.cell_mut(cell);
         history.floor = holds;
         history.ground = Ground::Read;
@@ -184,7 +158,7 @@ impl History {
     }
 
     /// Starts a new life: writes intended in the last one have arrived or are lost.
-    pub fn begin_life(&mut self) {
+    pub(crate) fn begin_life(&mut self) {
         self.intents.list.clear();
         self.controls_done.clear();
         self.acknowledged.clear();
@@ -242,7 +216,7 @@ impl History {
     }
 
     fn place(&self, cell: u64) -> (usize, usize) {
-        assert!(self.cells.contains(&cell), "cell {cell} is none of the target's");
+        assert!(self.cells.contains(&cell), "cell {cell} does not exist on the target");
         let at = usize::try_from(cell - self.cells.start).unwrap_or(usize::MAX);
         (at / CHUNK, at % CHUNK)
     }
@@ -406,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "cell 600 is none of the target's")]
+    #[should_panic(expected = "cell 600 does not exist on the target")]
     fn a_cell_behind_the_last_is_none() {
         let _ = history(&[]).cell(600);
     }

@@ -6,6 +6,8 @@
 use durio_base::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::error::ProveError;
+
 /// A write that is about to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intent {
@@ -36,8 +38,6 @@ pub enum LedgerEntry {
 
 /// Takes the writer's messages.
 pub trait Witness {
-    type Error;
-
     /// Writes announced before the first of them starts, at least 64: enough for an announcement to
     /// be safe from any power cut.
     const AHEAD: usize = 64;
@@ -46,19 +46,19 @@ pub trait Witness {
     ///
     /// # Errors
     /// If the witness has not received them.
-    fn intend(&mut self, intents: &[Intent]) -> Result<(), Self::Error>;
+    fn intend(&mut self, intents: &[Intent]) -> Result<(), ProveError>;
 
     /// Reports a durable write.
     ///
     /// # Errors
     /// If the witness is known to be gone. Success does not mean that it was heard.
-    fn acknowledge(&mut self, seq: u64, now: Nanos) -> Result<(), Self::Error>;
+    fn acknowledge(&mut self, seq: u64, now: Nanos) -> Result<(), ProveError>;
 
     /// A control's write has returned.
     ///
     /// # Errors
     /// As above.
-    fn control_done(&mut self, seq: u64) -> Result<(), Self::Error>;
+    fn control_done(&mut self, seq: u64) -> Result<(), ProveError>;
 }
 
 /// A ledger in memory.
@@ -86,19 +86,17 @@ impl Ledger {
 }
 
 impl Witness for Ledger {
-    type Error = std::convert::Infallible;
-
-    fn intend(&mut self, intents: &[Intent]) -> Result<(), Self::Error> {
+    fn intend(&mut self, intents: &[Intent]) -> Result<(), ProveError> {
         self.entries.extend(intents.iter().map(|&intent| LedgerEntry::Intended(intent)));
         Ok(())
     }
 
-    fn acknowledge(&mut self, seq: u64, now: Nanos) -> Result<(), Self::Error> {
+    fn acknowledge(&mut self, seq: u64, now: Nanos) -> Result<(), ProveError> {
         self.entries.push(LedgerEntry::Acknowledged { seq, at: now });
         Ok(())
     }
 
-    fn control_done(&mut self, seq: u64) -> Result<(), Self::Error> {
+    fn control_done(&mut self, seq: u64) -> Result<(), ProveError> {
         self.entries.push(LedgerEntry::ControlDone { seq });
         Ok(())
     }

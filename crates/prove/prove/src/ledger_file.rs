@@ -11,13 +11,14 @@ use durio_observe::PowerState;
 use durio_plan::proof::{Arm, FileWrites};
 use serde::{Deserialize, Serialize};
 
-use crate::history::{History, HistoryError, Seq};
+use crate::error::{HistoryError, LedgerError};
+use crate::history::{History, Seq};
 use crate::layout::{CELLS_MIN, Layout, SECTORS};
 use crate::ledger::{Intent, LedgerEntry};
 use crate::stamp::StampOwner;
 
 /// The version of the file.
-pub const LEDGER_SCHEMA: u32 = 1;
+pub(crate) const LEDGER_SCHEMA: u32 = 1;
 /// The longest line: announcements have at most some hundred writes.
 const LINE_MAX: u64 = 1 << 20;
 /// Cells of a target of 4 TiB; a ledger that asks for more is damaged.
@@ -25,30 +26,29 @@ const CELLS_MAX: u64 = 1 << 30;
 
 /// The first line of a ledger: what it is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LedgerHead {
-    pub ledger: u32,
+pub(crate) struct LedgerHead {
+    pub(crate) ledger: u32,
     /// The owner of the stamps.
-    pub owner: StampOwner,
+    pub(crate) owner: StampOwner,
     /// Cells of the target.
-    pub cells: u64,
+    pub(crate) cells: u64,
     /// How it is written to.
-    pub arm: Arm,
+    pub(crate) arm: Arm,
     /// The machine's power counters before the first write.
     #[serde(default, skip_serializing_if = "PowerState::is_empty")]
-    pub power: PowerState,
+    pub(crate) power: PowerState,
 }
 
 impl LedgerHead {
     /// A ledger of a target about which nothing else is known.
-    #[must_use]
-    pub fn new(owner: StampOwner, cells: u64, arm: Arm) -> Self {
+    pub(crate) fn new(owner: StampOwner, cells: u64, arm: Arm) -> Self {
         Self { ledger: LEDGER_SCHEMA, owner, cells, arm, power: PowerState::default() }
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "entry")]
-pub enum LedgerLine {
+pub(crate) enum LedgerLine {
     /// The stamps are there.
     Prepared {
         /// When, on the witness's clock.
@@ -79,34 +79,17 @@ pub enum LedgerLine {
 /// A ledger's contents, to its last whole line.
 #[derive(Debug, Clone)]
 pub struct LedgerState {
-    pub head: LedgerHead,
+    pub(crate) head: LedgerHead,
     /// The possible contents of the target; `None` until the stamps are there.
-    pub history: Option<History>,
+    pub(crate) history: Option<History>,
     /// The number of the next write.
-    pub next_seq: Seq,
+    pub(crate) next_seq: Seq,
     /// The time of the last event, on the witness's clock.
-    pub last_at: Nanos,
+    pub(crate) last_at: Nanos,
     /// True if something was written since the last verification.
-    pub has_load: bool,
+    pub(crate) has_load: bool,
     /// Bytes of its whole lines.
     whole: u64,
-}
-
-/// Why a file is not a ledger.
-#[derive(Debug, thiserror::Error)]
-pub enum LedgerError {
-    /// It cannot be read or written.
-    #[error("cannot use the ledger")]
-    Io(#[from] io::Error),
-    /// An entry contradicts earlier ones.
-    #[error("the ledger contradicts itself")]
-    Contradiction(#[from] HistoryError),
-    /// A line is damaged.
-    #[error("line {line} of the ledger is damaged")]
-    Damaged { line: u64, source: Box<dyn std::error::Error + Send + Sync> },
-    /// It is of a newer durio, or no ledger.
-    #[error("not a ledger that this durio can read: {0}")]
-    Unknown(String),
 }
 
 /// Reads a ledger to its last whole line.
@@ -128,15 +111,7 @@ pub fn read_ledger(from: impl io::Read) -> Result<LedgerState, LedgerError> {
     if !(CELLS_MIN..=CELLS_MAX).contains(&head.cells) {
         return Err(LedgerError::Unknown(format!("a target of {} cells", head.cells)));
     }
-    let (history, zero) = (None, Nanos::ZERO);
-    let mut read = LedgerState {
-        head,
-        history,
-        next_seq: 1,
-        last_at: zero,
-        has_load: false,
-        whole: lines.whole,
-    };
+    let mut read = LedgerState { whole: lines.whole, ..LedgerState::new(head) };
     while let Some(bytes) = lines.next_line()? {
         let line = serde_json::from_slice(bytes);
         let number = lines.number;
@@ -220,17 +195,14 @@ impl<R: BufRead> LedgerLines<R> {
 
 /// An open ledger: its file and its contents.
 #[derive(Debug)]
-pub struct LedgerBook {
+pub(crate) struct LedgerBook {
     file: File,
-    pub state: LedgerState,
+    pub(crate) state: LedgerState,
 }
 
 impl LedgerBook {
     /// Starts a ledger in an empty file.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn begin(mut file: File, head: LedgerHead) -> Result<Self, LedgerError> {
+    pub(crate) fn begin(mut file: File, head: LedgerHead) -> Result<Self, LedgerError> {
         append(&mut file, &head)?;
         file.sync_data()?;
         Ok(Self { file, state: LedgerState::new(head) })
@@ -238,10 +210,7 @@ impl LedgerBook {
 
     /// Continues the ledger in a file. Anything after its last whole line is unreadable, and is cut
     /// off.
-    ///
-    /// # Errors
-    /// If the file is not a ledger, or cannot be written.
-    pub fn resume(mut file: File) -> Result<Self, LedgerError> {
+    pub(crate) fn resume(mut file: File) -> Result<Self, LedgerError> {
         let state = read_ledger(&file)?;
         file.set_len(state.whole)?;
         file.seek(SeekFrom::End(0))?;
@@ -250,20 +219,13 @@ impl LedgerBook {
 
     /// Appends a line, and applies it. The line survives the death of the process, but not of the
     /// machine.
-    ///
-    /// # Errors
-    /// If it contradicts the lines before it, or cannot be written, for example because the disk is
-    /// full.
-    pub fn record(&mut self, line: LedgerLine) -> Result<(), LedgerError> {
+    pub(crate) fn record(&mut self, line: LedgerLine) -> Result<(), LedgerError> {
         append(&mut self.file, &line)?;
         Ok(self.state.take(line)?)
     }
 
     /// Makes all lines durable.
-    ///
-    /// # Errors
-    /// If that fails.
-    pub fn sync(&mut self) -> Result<(), LedgerError> {
+    pub(crate) fn sync(&mut self) -> Result<(), LedgerError> {
         Ok(self.file.sync_data()?)
     }
 }

@@ -23,22 +23,23 @@
 //! | `crash_states` | a log of writes, a check of the user's → what it says of each crash state |
 //! | `proof_parts`, `proof_target` | agent, witness and verifier, each as a process |
 //!
-//! The writer of stamps ([`writer`]) and their reader ([`reading`], [`classify`]) share the
+//! The writer of stamps ([`writer`]) and their reader ([`reading`], `classify.rs`) share the
 //! format ([`stamp`]) and no code, so that an error of one shows in the other.
 
-pub mod agent;
-pub mod background;
-pub mod classify;
+mod agent;
+mod background;
+mod classify;
 mod command_trials;
 mod crash_states;
 pub mod enumerate;
-pub mod guest_agent;
+mod error;
+mod guest_agent;
 mod guest_layers;
 mod guest_trials;
-pub mod history;
+mod history;
 pub mod layout;
 pub mod ledger;
-pub mod ledger_file;
+mod ledger_file;
 mod picture;
 mod power_proof;
 mod proof_in_guest;
@@ -48,18 +49,21 @@ pub mod reading;
 pub mod serving;
 pub mod simulation;
 pub mod stamp;
-pub mod trial;
-pub mod verify;
-pub mod wire;
-pub mod witness;
+mod trial;
+mod verify;
+mod wire;
+mod witness;
 pub mod writer;
 
 /// An error whose cause no caller has to match.
 pub type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
+pub use background::clear_dead_servers;
 pub use crash_states::{CrashStatesRequest, check_crash_state, check_crash_states};
+pub use error::{HistoryError, LedgerError, ProveError};
 pub use guest_agent::command_in_guest;
 pub use guest_trials::name_kernels;
+pub use ledger_file::read_ledger;
 pub use power_proof::{ProofOutcome, prove_power};
 pub use proof_in_guest::prove_in_guest;
 pub use proof_parts::{WitnessTerms, be_agent, keep_ledger, verify_target};

@@ -12,16 +12,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::simulation::{ArrayDisks, Simulation};
-use crate::trial::{AgentTrials, Operator, TrialError};
-use crate::witness::WitnessError;
+use crate::AnyError;
+use crate::simulation::{ArrayDisks, DiskAccess, Simulation};
+use crate::trial::{AgentTrials, Operator};
 use durio_base::{Nanos, counted};
 use durio_command::{
     CommandError, CommandErrorKind, Ending, ProgressObserver, ProgressTimer, StopFlag, error_chain,
 };
 use durio_lab::Qemu;
 use durio_observe::{PowerState, read_host};
-use durio_plan::proof::{AgentTarget, Arm, ProofSeries, ProofTarget, SimulatedVia};
+use durio_plan::proof::{ProofSeries, ProofTarget, SimulatedVia};
 use durio_record::Outcome;
 use durio_record::proof::{
     CutEvidence, CutFindings, CutRecord, CutWriter, Inventory, ProofFindings, ProofFolder,
@@ -304,45 +304,45 @@ fn trial(
         let text = "no write path is given for it";
         series.arm.ok_or_else(|| CommandError::new(CommandErrorKind::Fault, text))
     };
-    let (profile, size, via) = match &series.target {
-        ProofTarget::Simulated { profile, size, via } => (profile, size, via),
+    match &series.target {
+        ProofTarget::Simulated { profile, size, via } => {
+            let (profile, arm) = (profile_named(profile)?.profile(size.get()), arm()?);
+            match via {
+                SimulatedVia::Process => simulated(Simulation::new(profile, arm, seed)),
+                SimulatedVia::Nbd => simulated(Simulation::over_nbd(profile, arm, seed)),
+            }
+        }
         ProofTarget::Array(target) => {
             let disks = ArrayDisks::of(target).ok_or_else(|| no_profile(&target.profile))?;
-            let simulation = Simulation::of_array(&disks, arm()?, seed);
-            let mut simulation = simulation.map_err(CommandError::cannot)?;
-            return Ok(Box::new(move |_| {
-                simulation.cut().map(simulated).map_err(CommandError::cannot)
-            }));
+            simulated(Simulation::of_array(&disks, arm()?, seed))
         }
-        ProofTarget::Agent(target) => return agent_trial(target, arm()?, seed, ledger),
+        ProofTarget::Agent(target) => {
+            let mut trials = AgentTrials::new(target.clone(), arm()?, seed, ledger)?;
+            Ok(Box::new(move |operator| {
+                let (evidence, findings) = trials.cut(operator)?;
+                Ok(CutAttempt { evidence, findings, inventory: trials.take_inventory() })
+            }))
+        }
         ProofTarget::Guest(target) => {
             let mut trials = GuestTrials::new(lab, target, (arm()?, series.cuts), seed, ledger)?;
-            return Ok(in_guest(move |stop| trials.cut(stop)));
+            Ok(in_guest(move |stop| trials.cut(stop)))
         }
         ProofTarget::Command(target) => {
             let mut trials = CommandTrials::new(target, seed, done)?;
-            return Ok(in_guest(move |stop| trials.cut(stop)));
+            Ok(in_guest(move |stop| trials.cut(stop)))
         }
-    };
-    let named = profile_named(profile)?;
-    let (profile, arm) = (named.profile(size.get()), arm()?);
-    Ok(match via {
-        SimulatedVia::Process => {
-            let mut simulation =
-                Simulation::new(profile, arm, seed).map_err(CommandError::cannot)?;
-            Box::new(move |_| simulation.cut().map(simulated).map_err(CommandError::cannot))
-        }
-        SimulatedVia::Nbd => {
-            let mut simulation =
-                Simulation::over_nbd(profile, arm, seed).map_err(CommandError::cannot)?;
-            Box::new(move |_| simulation.cut().map(simulated).map_err(CommandError::cannot))
-        }
-    })
+    }
 }
 
-fn simulated(findings: CutFindings) -> CutAttempt {
-    let evidence = CutEvidence { simulated: true, ..CutEvidence::default() };
-    CutAttempt { evidence, findings, inventory: None }
+fn simulated<A: DiskAccess + 'static>(
+    made: Result<Simulation<A>, AnyError>,
+) -> Result<CutTrial, CommandError> {
+    let mut simulation = made.map_err(CommandError::cannot)?;
+    Ok(Box::new(move |_| {
+        let findings = simulation.cut().map_err(CommandError::cannot)?;
+        let evidence = CutEvidence { simulated: true, ..CutEvidence::default() };
+        Ok(CutAttempt { evidence, findings, inventory: None })
+    }))
 }
 
 /// A trial in a guest, whose first life says what guests run on; their kernels and devices stand in the
@@ -360,29 +360,12 @@ fn in_guest(
     })
 }
 
-fn agent_trial(
-    target: &AgentTarget,
-    arm: Arm,
-    seed: u64,
-    ledger: PathBuf,
-) -> Result<CutTrial, CommandError> {
-    let cannot = |error: TrialError| {
-        let stopped = matches!(error, TrialError::Witness(WitnessError::Stopped));
-        let kind =
-            if stopped { CommandErrorKind::Interrupted } else { CommandErrorKind::CannotMeasure };
-        CommandError::of(kind, error)
-    };
-    let mut trials = AgentTrials::new(target.clone(), arm, seed, ledger).map_err(cannot)?;
-    Ok(Box::new(move |operator| {
-        let (evidence, findings) = trials.cut(operator).map_err(cannot)?;
-        Ok(CutAttempt { evidence, findings, inventory: trials.take_inventory() })
-    }))
-}
-
 #[cfg(test)]
 mod tests {
     use durio_base::Bytes;
-    use durio_plan::proof::{DurablePath, LossClass, PROOF_PLAN_SCHEMA, ProofPlan};
+    use durio_plan::proof::{
+        AgentTarget, Arm, DurablePath, LossClass, PROOF_PLAN_SCHEMA, ProofPlan,
+    };
     use durio_record::proof::{Finding, InPlace, PROOF_FOLDER_SCHEMA, ProofManifest};
 
     use super::*;

@@ -10,12 +10,12 @@ use std::thread;
 use std::time::Duration;
 
 use crate::agent::{AgentStorage, TargetOpening, prepared_size};
-use crate::guest_agent::{GuestOrder, GuestPort, GuestTask, MailReader, carry_out};
+use crate::error::ProveError;
+use crate::guest_agent::{GuestOrder, GuestPort, GuestTask, carry_out, order_of_host};
 use crate::layout::{CELL, Layout};
+use crate::reading::read_cell;
 use crate::wire::AgentSays;
-use durio_command::{CommandError, CommandErrorKind, error_chain};
-use durio_lab::LabRequest;
-use durio_observe::read_host;
+use durio_command::{CommandError, error_chain};
 use durio_plan::proof::{Arm, FileWrites};
 
 use crate::guest_layers::{GuestStack, not_attached};
@@ -29,52 +29,26 @@ const LOOK: Duration = Duration::from_millis(2);
 /// # Errors
 /// If this machine is not a guest of the lab. The host hears of all other failures too.
 pub fn prove_in_guest(order: &str) -> Result<(), CommandError> {
-    if read_host().lab.is_none() {
-        let text = "only a guest of the lab can be proved in; durio prove run boots it";
-        return Err(CommandError::wrong_use(text));
-    }
-    let order: GuestOrder = serde_json::from_str(order)
-        .map_err(|error| CommandError::of(CommandErrorKind::WrongUse, error))?;
-    let path = Path::new(LabRequest::WITNESS_PATH);
-    let port = File::options().write(true).open(path);
-    let mut port = GuestPort::new(
-        port.map_err(|error| CommandError::io("open the witness's port", path, error))?,
-    );
-    let done = follow(&order, &mut port);
-    let message = match &done {
-        Ok(()) if order.task == GuestTask::Prepare => Some(AgentSays::Prepared),
-        Ok(()) => None,
-        Err(Obstacle::Smaller) => Some(smaller()),
-        Err(Obstacle::NotAttached(error)) => Some(not_attached(error)),
-        Err(Obstacle::Failed(error)) => Some(AgentSays::Failed { reason: error_chain(error) }),
+    let otherwise = "a proof runs only in a lab guest; durio prove run boots it";
+    let order: GuestOrder = order_of_host(order, otherwise)?;
+    let mut port = GuestPort::open()?;
+    let (message, done) = match follow(&order, &mut port) {
+        Ok(message) => (message, Ok(())),
+        Err(error) => (Some(AgentSays::Failed { reason: error_chain(&error) }), Err(error)),
     };
-    message.map_or(Ok(()), |message| port.say(&message)).map_err(CommandError::cannot)?;
-    match done {
-        // The host has heard, and decides.
-        Ok(()) | Err(Obstacle::Smaller | Obstacle::NotAttached(_)) => Ok(()),
-        Err(Obstacle::Failed(error)) => Err(error),
-    }
+    message.map_or(Ok(()), |message| port.say(&message))?;
+    done
 }
 
-/// Why an order was not carried out.
-enum Obstacle {
-    /// The target has shrunk.
-    Smaller,
-    /// The layers are not there after a cut.
-    NotAttached(CommandError),
-    Failed(CommandError),
-}
-
-impl From<CommandError> for Obstacle {
-    fn from(error: CommandError) -> Self {
-        Self::Failed(error)
-    }
-}
-
-fn follow(order: &GuestOrder, port: &mut GuestPort<File>) -> Result<(), Obstacle> {
+/// Carries out an order, and returns the last message to the host: it decides about a target that is
+/// missing or smaller after a cut.
+fn follow(
+    order: &GuestOrder,
+    port: &mut GuestPort<File>,
+) -> Result<Option<AgentSays>, CommandError> {
     let stack = GuestStack { layers: order.layers, disks: &order.disks };
     let path = match order.task {
-        GuestTask::ReadStates => return Ok(read_states(order, &stack, port)?),
+        GuestTask::ReadStates => return read_states(order, &stack, port).map(|()| None),
         GuestTask::Prepare => make(order, &stack)?,
         GuestTask::Load { .. } => {
             let path = stack.attach()?;
@@ -83,18 +57,22 @@ fn follow(order: &GuestOrder, port: &mut GuestPort<File>) -> Result<(), Obstacle
             }
             path
         }
-        GuestTask::Read => stack.attach().map_err(Obstacle::NotAttached)?,
+        GuestTask::Read => match stack.attach() {
+            Ok(path) => path,
+            Err(error) => return Ok(Some(not_attached(&error))),
+        },
     };
     let mut storage = storage(order, &path)?;
     if order.task == GuestTask::Read && !fits(order, &storage) {
-        return Err(Obstacle::Smaller);
+        return Ok(Some(smaller()));
     }
-    carry_out(order, &mut storage, port).map_err(CommandError::cannot)?;
+    carry_out(order, &mut storage, port)?;
     drop(storage);
-    if order.task == GuestTask::Prepare {
-        stack.detach()?;
+    if order.task != GuestTask::Prepare {
+        return Ok(None);
     }
-    Ok(())
+    stack.detach()?;
+    Ok(Some(AgentSays::Prepared))
 }
 
 fn smaller() -> AgentSays {
@@ -111,24 +89,33 @@ fn read_states(
     let mailbox = order.mailbox.as_deref().ok_or_else(missing)?;
     let mut mailbox = storage(order, mailbox)?;
     for number in 1.. {
-        while mailbox.open(TargetOpening::READING, MailReader).map_err(CommandError::cannot)?
-            < number
-        {
+        while state_number(&mut mailbox)? < number {
             thread::sleep(LOOK);
         }
         // Cached data of the last state must not be taken for this one.
         let caches = Path::new("/proc/sys/vm/drop_caches");
         fs::write(caches, "3").map_err(|error| CommandError::io("write to", caches, error))?;
         match stack.attach() {
-            Err(error) => port.say(&not_attached(&error)).map_err(CommandError::cannot)?,
+            Err(error) => port.say(&not_attached(&error))?,
             Ok(path) => {
                 read_state(order, &path, port)?;
                 stack.detach()?;
             }
         }
-        port.say(&AgentSays::Released).map_err(CommandError::cannot)?;
+        port.say(&AgentSays::Released)?;
     }
     Ok(())
+}
+
+/// The number of the state that is on the disk: the first 8 bytes of the mailbox, little-endian.
+fn state_number(mailbox: &mut ProofStorage) -> Result<u64, ProveError> {
+    mailbox.open(TargetOpening::READING, |engine| {
+        if !read_cell(engine, 0)? {
+            return Err(ProveError::failed("the mailbox cannot be read"));
+        }
+        let (numbers, _) = engine.slot_mut(0).as_chunks::<8>();
+        Ok(u64::from_le_bytes(numbers[0]))
+    })
 }
 
 /// A missing or shorter file is gone, like a filesystem that cannot be mounted.
@@ -136,14 +123,12 @@ fn read_state(
     order: &GuestOrder,
     path: &Path,
     port: &mut GuestPort<File>,
-) -> Result<(), CommandError> {
-    let found = storage(order, path).map_err(|error| error_chain(&error));
-    match found {
+) -> Result<(), ProveError> {
+    match storage(order, path) {
         Ok(mut storage) if fits(order, &storage) => carry_out(order, &mut storage, port),
         Ok(_) => port.say(&smaller()),
-        Err(reason) => port.say(&AgentSays::Gone { reason }),
+        Err(error) => port.say(&AgentSays::Gone { reason: error_chain(&error) }),
     }
-    .map_err(CommandError::cannot)
 }
 
 fn storage(order: &GuestOrder, path: &Path) -> Result<ProofStorage, CommandError> {
@@ -287,12 +272,12 @@ mod tests {
 
         fn carry_out(&self, task: GuestTask, acknowledgements: usize) -> Vec<AgentSays> {
             let order = GuestOrder { task, ..self.order.clone() };
-            let mut port = GuestPort::new(Leaving { heard: Vec::new(), left: acknowledgements });
+            let mut port = GuestPort(Leaving { heard: Vec::new(), left: acknowledgements });
             let mut storage = storage(&order, &self.path).unwrap();
             assert!(fits(&order, &storage));
             let done = carry_out(&order, &mut storage, &mut port);
-            assert!(matches!(done, Ok(()) | Err(crate::agent::AgentError::Witness(_))), "{done:?}");
-            let mut heard = io::Cursor::new(port.into_inner().heard);
+            assert!(matches!(done, Ok(()) | Err(ProveError::Gone { .. })), "{done:?}");
+            let mut heard = io::Cursor::new(port.0.heard);
             std::iter::from_fn(|| {
                 (!heard.fill_buf().unwrap().is_empty()).then(|| receive(&mut heard))
             })
@@ -330,7 +315,7 @@ mod tests {
             let mut cells: Vec<ObservedCell> = Vec::new();
             for said in self.carry_out(GuestTask::ReadStates, usize::MAX) {
                 if let AgentSays::Observed { cells: part, .. } = said {
-                    cells.extend(part.into_iter().map(ObservedCell::from));
+                    cells.extend(part);
                 }
             }
             let begin = self.history.cells().start;

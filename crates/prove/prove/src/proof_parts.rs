@@ -8,9 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use durio_base::{Bytes, Nanos};
-use durio_command::{
-    CommandError, CommandErrorKind, ProgressObserver, StopFlag, command_line, random_seed,
-};
+use durio_command::{CommandError, ProgressObserver, StopFlag, command_line, random_seed};
 use durio_nbd::Address;
 use durio_plan::proof::{AgentTarget, Arm, PROOF_PLAN_SCHEMA, ProofPlan, ProofSeries, ProofTarget};
 use durio_record::Outcome;
@@ -20,13 +18,12 @@ use durio_record::proof::{
 
 use crate::agent::{follow, introduce};
 use crate::classify::compare_power;
-use crate::layout::{CELL, CELLS_MIN, USED_MAX};
-use crate::ledger_file::{LedgerBook, LedgerHead, LedgerLine, read_ledger};
+use crate::error::ProveError;
+use crate::ledger_file::{LedgerHead, LedgerLine, read_ledger};
 use crate::proof_target::ProofStorage;
-use crate::stamp::StampOwner;
 use crate::verify::verify;
-use crate::wire::{AgentSays, WitnessSays};
-use crate::witness::{LoadHeard, Patience, WitnessError, WitnessServer, hear_load};
+use crate::wire::{Load, WitnessSays};
+use crate::witness::{LoadHeard, Patience, WitnessServer, hear_load};
 
 /// How long an agent may take to stamp a target.
 const STAMPING: Duration = Duration::from_secs(3600);
@@ -63,41 +60,29 @@ pub fn keep_ledger(
 ) -> Result<u64, CommandError> {
     let file = File::options().read(true).write(true).create_new(true).open(request.ledger);
     let file = file.map_err(|error| CommandError::io("make", request.ledger, error))?;
-    let server = WitnessServer::bind(&Address::Tcp(request.listen), request.token, Nanos::ZERO);
-    let server = server.map_err(CommandError::cannot)?;
+    let server = WitnessServer::bind(&Address::Tcp(request.listen), request.token, Nanos::ZERO)?;
     observer.remark(&format!("durio: seed {}", request.seed));
     observer.remark(&format!("durio: the witness waits at {}", server.address()));
     let forever = Duration::from_secs(u64::MAX >> 2);
     let stopped = || stop.is_set();
-    let (mut link, agent) = server.accept(forever, &stopped).map_err(ended)?;
-    let usable = agent.size.min(request.size.map_or(USED_MAX, Bytes::get));
-    let cells = usable / CELL as u64;
-    if cells < CELLS_MIN {
-        let text = format!("the target has {usable} bytes; a proof needs 256 KiB");
-        return Err(CommandError::cannot_measure(text));
-    }
+    let (mut link, agent) = server.accept(forever, &stopped)?;
     let mut run = [0; 16];
     run[..8].copy_from_slice(&request.seed.to_le_bytes());
     run[8..].copy_from_slice(&random_seed().to_le_bytes());
-    let (owner, arm) = (StampOwner { run, target: 1 }, request.arm);
-    let head = LedgerHead { power: agent.power(), ..LedgerHead::new(owner, cells, arm) };
-    let mut book = LedgerBook::begin(file, head).map_err(CommandError::cannot)?;
-    link.say(&WitnessSays::Prepare { owner, cells, arm }).map_err(CommandError::cannot)?;
+    let target = (run, request.arm, request.size);
     let patience = Patience { time: STAMPING, stop: &stopped };
-    if link.answer(patience).map_err(ended)? != AgentSays::Prepared {
-        return Err(CommandError::cannot(WitnessError::Unexpected));
-    }
-    book.record(LedgerLine::Prepared { at: server.now() }).map_err(CommandError::cannot)?;
-    observer.remark("durio: the target is stamped; it is written to until its power goes");
-    let load = WitnessSays::Load { owner, cells, arm, first_seq: 1, seed: request.seed };
-    link.say(&load).map_err(CommandError::cannot)?;
+    let mut book = link.prepare((&server, &agent), target, patience, || Ok(file))?;
+    let LedgerHead { owner, cells, arm, .. } = book.state.head;
+    observer.remark("durio: the target is stamped; writing to it until its power is cut");
+    let load = Load { owner, cells, arm, first_seq: 1, seed: request.seed };
+    link.say(&WitnessSays::Load(load))?;
     let mut heard = LoadHeard::nothing_since(server.now());
     while !stop.is_set() {
         match hear_load(&mut link, &server, &mut book, &mut heard, LOOK) {
             Ok(true) => {}
             Ok(false) if heard.is_silent(server.now(), request.silence) => break,
             Ok(false) => {}
-            Err(WitnessError::Ledger(error)) => return Err(CommandError::cannot(error)),
+            Err(error @ ProveError::Ledger(_)) => return Err(error.into()),
             // Its power is gone, or its target: the event that the witness waits for.
             Err(_) => break,
         }
@@ -105,8 +90,10 @@ pub fn keep_ledger(
     book.record(LedgerLine::Cut { at: heard.last_at }).map_err(CommandError::cannot)?;
     book.sync().map_err(CommandError::cannot)?;
     match heard.acknowledged {
-        0 if stop.is_set() => Err(ended(WitnessError::Stopped)),
-        0 => Err(CommandError::cannot_measure("the agent left before acknowledging a write")),
+        0 if stop.is_set() => Err(ProveError::Stopped.into()),
+        0 => {
+            Err(CommandError::cannot_measure("the agent disconnected before acknowledging a write"))
+        }
         count => Ok(count),
     }
 }
@@ -121,7 +108,7 @@ pub fn be_agent(
     token: &str,
 ) -> Result<(), CommandError> {
     let inventory = storage.inventory();
-    let introduction = introduce(&mut storage, inventory).map_err(CommandError::cannot)?;
+    let introduction = introduce(&mut storage, inventory)?;
     let reach = || -> io::Result<TcpStream> {
         let stream = TcpStream::connect(witness)?;
         // Each acknowledgement leaves at once.
@@ -131,7 +118,7 @@ pub fn be_agent(
     let stream = reach().map_err(|error| {
         CommandError::cannot(error).context(format!("cannot reach the witness at {witness}"))
     })?;
-    follow(&stream, &mut storage, token, introduction).map_err(CommandError::cannot)
+    Ok(follow(&stream, &mut storage, token, introduction)?)
 }
 
 /// Holds a target against a ledger.
@@ -156,12 +143,12 @@ pub fn verify_target(
         history.take(cut).map_err(CommandError::cannot)?;
     }
     let inventory = storage.inventory();
-    let findings = verify(&mut storage, state.head.owner, state.head.cells, history);
+    let findings = verify(&mut storage, state.head.owner, state.head.cells, history)?;
     let cut = CutRecord {
         series: 0,
         cut: 1,
         evidence: compare_power(&state.head.power, &inventory.power),
-        findings: findings.map_err(CommandError::cannot)?,
+        findings,
         took_ns: 0,
         inventory: Some(Box::new(inventory)),
     };
@@ -192,13 +179,5 @@ fn manifest(name: &str, arm: Arm) -> ProofManifest {
         command: command_line(),
         plan,
         outcome: Some(Outcome::Complete),
-    }
-}
-
-/// The end of a conversation as an error; a stop is not a failure.
-fn ended(error: WitnessError) -> CommandError {
-    match error {
-        WitnessError::Stopped => CommandError::of(CommandErrorKind::Interrupted, error),
-        error => CommandError::cannot(error),
     }
 }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use durio_block::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, EngineKind,
-    EngineSetup, EngineUser, MonotonicClock, OpenMode, Operation, OperationKind, TargetAccess,
+    EngineSetup, ErrorKind, MonotonicClock, OpenMode, Operation, OperationKind, TargetAccess,
     TargetType, Ticks, wait_until,
 };
 use durio_command::{CommandError, CommandErrorKind, Permission, locate};
@@ -33,7 +33,8 @@ use durio_record::proof::Inventory;
 use rustix::fs::{Mode, OFlags, fdatasync, fsync, openat, renameat, syncfs};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2};
 
-use crate::agent::{AgentStorage, TargetOpening};
+use crate::agent::{AgentStorage, EngineLoan, TargetEngine, TargetOpening};
+use crate::error::ProveError;
 use crate::layout::CELL;
 
 /// A target that can be opened again and again.
@@ -162,51 +163,32 @@ impl AgentStorage for ProofStorage {
         self.size
     }
 
-    fn open<U: EngineUser<MonotonicClock>>(&mut self, wanted: TargetOpening, user: U) -> U::Output {
+    fn open<T>(
+        &mut self,
+        wanted: TargetOpening,
+        work: impl FnOnce(&mut TargetEngine<'_>) -> Result<T, ProveError>,
+    ) -> Result<T, ProveError> {
         if wanted.write && !self.may_write {
             let reason = "overwriting it was not permitted (--destroy)";
-            return user.refused(refusal(
-                durio_block::ErrorKind::PermissionDenied,
-                "write to",
-                reason,
-            ));
+            let error = BlockError::because(ErrorKind::PermissionDenied, "write to", reason);
+            return Err(error.into());
         }
         match &self.kind {
             PlaceKind::Nbd(uri) => {
-                let engine =
-                    Buffers::try_new(wanted.depth as usize, wanted.slot).and_then(|buffers| {
-                        let connected = NbdEngine::connect(uri, MonotonicClock, buffers);
-                        connected.map_err(|error| {
-                            refusal(durio_block::ErrorKind::Io, "use the target", error)
-                        })
-                    });
-                match engine {
-                    Ok(engine) => user.drive(engine),
-                    Err(error) => user.refused(error),
-                }
+                let buffers = Buffers::try_new(wanted.depth as usize, wanted.slot)?;
+                let engine = NbdEngine::connect(uri, MonotonicClock, buffers)
+                    .map_err(|error| BlockError::because(ErrorKind::Io, "use the target", error));
+                work(&mut engine?)
             }
             PlaceKind::Folder { path, writes } => {
-                let buffers = Buffers::try_new(wanted.depth as usize, CELL);
-                match buffers.and_then(|buffers| FolderEngine::open(path, writes.clone(), buffers))
-                {
-                    Ok(engine) => user.drive(engine),
-                    Err(error) => user.refused(error),
-                }
+                let buffers = Buffers::try_new(wanted.depth as usize, CELL)?;
+                work(&mut FolderEngine::open(path, writes.clone(), buffers)?)
             }
-            PlaceKind::Local { access, engine, .. } => match Self::setup(access, wanted) {
-                Ok(setup) => engine.open(setup, user),
-                Err(error) => user.refused(error),
-            },
+            PlaceKind::Local { access, engine, .. } => {
+                engine.open(Self::setup(access, wanted)?, EngineLoan(work))
+            }
         }
     }
-}
-
-fn refusal(
-    kind: durio_block::ErrorKind,
-    operation: &'static str,
-    source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-) -> BlockError {
-    BlockError { kind, operation, path: None, source: std::io::Error::other(source) }
 }
 
 /// The file that replaces another, until it does.
@@ -245,13 +227,9 @@ impl FolderEngine {
         buffers: Buffers,
     ) -> Result<Self, BlockError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder =
-            rustix::fs::open(folder, flags, Mode::empty()).map_err(|errno| BlockError {
-                kind: durio_block::ErrorKind::Io,
-                operation: "open",
-                path: Some(folder.to_owned()),
-                source: errno.into(),
-            })?;
+        let folder = rustix::fs::open(folder, flags, Mode::empty()).map_err(|errno| {
+            BlockError { kind: ErrorKind::Io, ..BlockError::at("open", folder, errno) }
+        })?;
         Ok(Self { clock: MonotonicClock, folder, writes, buffers, done: VecDeque::new() })
     }
 
@@ -259,11 +237,13 @@ impl FolderEngine {
         let cell = operation.offset / CELL as u64;
         match (operation.kind, &self.writes) {
             (OperationKind::Read, _) => self.read(operation.slot, cell),
-            (OperationKind::Write, FolderWrites::Make) => self.make(operation.slot, cell),
+            (OperationKind::Write, FolderWrites::Make) => {
+                self.write(operation.slot, cell, OFlags::CREATE | OFlags::TRUNC)
+            }
             (OperationKind::Write, FolderWrites::Replace { controls, .. })
                 if controls.contains(&cell) =>
             {
-                self.overwrite(operation.slot, cell)
+                self.write(operation.slot, cell, OFlags::DIRECT)
             }
             (OperationKind::Write, &FolderWrites::Replace { path, syncs_folder, .. }) => {
                 self.replace(operation.slot, cell, path)?;
@@ -289,13 +269,8 @@ impl FolderEngine {
         Ok(if count == 0 { 0 } else { CELL })
     }
 
-    fn make(&mut self, slot: u32, cell: u64) -> Result<usize, Errno> {
-        let file = self.file(&name(cell), OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?;
-        pwrite(file, self.buffers.slot_mut(slot as usize), 0)
-    }
-
-    fn overwrite(&mut self, slot: u32, cell: u64) -> Result<usize, Errno> {
-        let file = self.file(&name(cell), OFlags::WRONLY | OFlags::DIRECT)?;
+    fn write(&mut self, slot: u32, cell: u64, flags: OFlags) -> Result<usize, Errno> {
+        let file = self.file(&name(cell), OFlags::WRONLY | flags)?;
         pwrite(file, self.buffers.slot_mut(slot as usize), 0)
     }
 

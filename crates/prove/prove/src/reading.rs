@@ -40,7 +40,8 @@ pub enum SectorState {
 }
 
 /// The contents of a cell.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
 pub enum ObservedCell {
     /// One write, here, in all sectors.
     Whole(u64),
@@ -62,7 +63,7 @@ impl ObservedCell {
 ///
 /// # Errors
 /// If the engine itself fails. An unreadable cell is an observation.
-pub fn observe<E: Engine>(
+pub fn observe<E: Engine + ?Sized>(
     engine: &mut E,
     owner: StampOwner,
     cells: Range<u64>,
@@ -110,7 +111,7 @@ pub fn observe<E: Engine>(
 ///
 /// # Errors
 /// If the engine itself fails.
-pub fn label_of<E: Engine>(engine: &mut E) -> Result<Option<StampOwner>, BlockError> {
+pub fn label_of<E: Engine + ?Sized>(engine: &mut E) -> Result<Option<StampOwner>, BlockError> {
     if !read_cell(engine, 0)? {
         return Ok(None);
     }
@@ -124,11 +125,11 @@ pub fn label_of<E: Engine>(engine: &mut E) -> Result<Option<StampOwner>, BlockEr
 }
 
 /// Reads one cell into the first slot; false if it cannot be read.
-pub(crate) fn read_cell<E: Engine>(engine: &mut E, cell: u64) -> Result<bool, BlockError> {
+pub(crate) fn read_cell<E: Engine + ?Sized>(engine: &mut E, cell: u64) -> Result<bool, BlockError> {
     Ok(usize::try_from(read_one(engine, cell)?) == Ok(CELL))
 }
 
-fn read_one<E: Engine>(engine: &mut E, cell: u64) -> Result<i32, BlockError> {
+fn read_one<E: Engine + ?Sized>(engine: &mut E, cell: u64) -> Result<i32, BlockError> {
     let mut completions = [Completion::default()];
     let mut count = engine.exchange(&[read_of(0, &(cell..cell + 1))], &mut completions)?;
     while count == 0 {
@@ -166,7 +167,7 @@ pub(crate) fn extend_by_log(observed: &mut Vec<ObservedCell>, log_begin: usize, 
 ///
 /// # Errors
 /// If the engine itself fails.
-pub fn observe_cell<E: Engine>(
+pub fn observe_cell<E: Engine + ?Sized>(
     engine: &mut E,
     owner: StampOwner,
     cell: u64,

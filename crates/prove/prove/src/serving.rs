@@ -9,19 +9,21 @@
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use durio_base::Nanos;
-use durio_command::error_chain;
+use durio_command::{CommandError, error_chain};
 use durio_nbd::{
-    Address, Command, Connection, ControlError, ControlServer, Export, NbdError, Refusal, Request,
-    Server, Storage, Uri, control_of, send_answer, send_order,
+    Address, Command, Connection, ControlServer, Export, Refusal, Request, Server, Storage, Uri,
+    control_of, send_answer, send_order,
 };
 use durio_simdisk::trace::MARK_MAX;
-use durio_simdisk::{Disk, DiskError, Logger, Profile, SECTOR, SharedDisk, Ticket, named};
+use durio_simdisk::{
+    Disk, DiskError, DiskRequest, Logger, Profile, SECTOR, SharedDisk, Stats, Ticket, named,
+};
 use serde::{Deserialize, Serialize};
 
 /// How often the stop condition is polled.
@@ -70,14 +72,8 @@ pub enum OrderAnswer {
 pub struct DiskState {
     /// Bytes of the disk.
     pub size: u64,
-    pub reads: u64,
-    /// Writes, those with FUA among them.
-    pub writes: u64,
-    pub fua_writes: u64,
-    pub flushes: u64,
-    pub cuts: u64,
-    /// Bytes in the volatile cache.
-    pub volatile_bytes: u64,
+    #[serde(flatten)]
+    pub stats: Stats,
 }
 
 /// Where a disk is served.
@@ -93,18 +89,6 @@ pub struct Serving {
     pub log: Option<PathBuf>,
 }
 
-/// Why a disk cannot be served.
-#[derive(Debug, thiserror::Error)]
-pub enum ServingError {
-    /// An error of the disk's socket.
-    #[error(transparent)]
-    Nbd(#[from] NbdError),
-    #[error(transparent)]
-    Control(#[from] ControlError),
-    #[error("cannot {doing} the log '{}'", path.display())]
-    Log { doing: &'static str, path: PathBuf, source: io::Error },
-}
-
 /// Serves the disk until `stop` says so; `ready` gets its URI when clients can connect. Removes the
 /// sockets at the end.
 ///
@@ -116,10 +100,15 @@ pub fn serve_disk(
     serving: &Serving,
     ready: impl FnOnce(&Uri),
     stop: &dyn Fn() -> bool,
-) -> Result<(), ServingError> {
+) -> Result<(), CommandError> {
     let server = Server::bind(&serving.address)?;
     let mut control = ControlServer::bind(serving.control.clone())?;
-    let log = create_log(disk, serving)?;
+    let log = match &serving.log {
+        Some(path) => WriteLog::create(path, &mut disk.lock())
+            .map(|log| Some(Arc::new(log)))
+            .map_err(|error| CommandError::io("create the log", path, error))?,
+        None => None,
+    };
     let storage = ServedDisk::new(disk.clone(), serving.advertised).logged(log.clone());
     let end = server.stop_handle();
     thread::scope(|scope| {
@@ -140,25 +129,15 @@ pub fn serve_disk(
         drop(forks);
         served.join().unwrap_or(Ok(()))
     })?;
-    let finished = log.map_or(Ok(()), |log| log.finish(&mut disk.lock()));
-    finished.map_err(|source| log_error("write", serving, source))
-}
-
-fn create_log(disk: &SharedDisk, serving: &Serving) -> Result<Option<Arc<WriteLog>>, ServingError> {
-    let create = |path| WriteLog::create(path, &mut disk.lock()).map(Arc::new);
-    let created = serving.log.as_deref().map(create).transpose();
-    created.map_err(|source| log_error("create", serving, source))
-}
-
-fn log_error(doing: &'static str, serving: &Serving, source: io::Error) -> ServingError {
-    ServingError::Log { doing, path: serving.log.clone().unwrap_or_default(), source }
+    let Some((log, path)) = log.zip(serving.log.as_deref()) else { return Ok(()) };
+    log.finish(&mut disk.lock()).map_err(|error| CommandError::io("write the log", path, error))
 }
 
 /// Sends an order to a served disk.
 ///
 /// # Errors
 /// If no server is there, or it does not answer.
-pub fn order(control: &Path, order: &DiskOrder) -> Result<OrderAnswer, ServingError> {
+pub fn order(control: &Path, order: &DiskOrder) -> Result<OrderAnswer, CommandError> {
     Ok(send_order(control, order, PATIENCE)?)
 }
 
@@ -196,41 +175,31 @@ fn carry_out(
         },
     };
     match done {
-        Ok(()) => OrderAnswer::Done(state_of(&disk.lock())),
+        Ok(()) => {
+            let disk = disk.lock();
+            OrderAnswer::Done(DiskState { size: disk.size(), stats: disk.stats() })
+        }
         Err(reason) => OrderAnswer::Refused { reason },
-    }
-}
-
-fn state_of(disk: &Disk) -> DiskState {
-    let stats = disk.stats();
-    DiskState {
-        size: disk.size(),
-        reads: stats.reads,
-        writes: stats.writes,
-        fua_writes: stats.fua_writes,
-        flushes: stats.flushes,
-        cuts: stats.cuts,
-        volatile_bytes: stats.volatile_bytes,
     }
 }
 
 /// A second disk, served until this is dropped. It has a separate control socket.
 struct Fork {
-    stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
+    stop: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Fork {
-    fn serve(disk: Disk, socket: PathBuf, advertised: Advertisement) -> Result<Self, ServingError> {
+    fn serve(disk: Disk, socket: PathBuf, advertised: Advertisement) -> Result<Self, CommandError> {
         let control = control_of(&socket);
         let serving = Serving { address: Address::Unix(socket), control, advertised, log: None };
-        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let (sender, receiver) = std::sync::mpsc::channel();
-        let ending = std::sync::Arc::clone(&stop);
+        let stop = Arc::new(AtomicBool::new(false));
+        let (sender, receiver) = mpsc::channel();
+        let ending = Arc::clone(&stop);
         let thread = thread::spawn(move || {
             let disk = SharedDisk::new(disk);
             let ready = |_: &Uri| drop(sender.send(Ok(())));
-            let is_over = || ending.load(std::sync::atomic::Ordering::Relaxed);
+            let is_over = || ending.load(Ordering::Relaxed);
             if let Err(error) = serve_disk(&disk, &serving, ready, &is_over) {
                 let _ = sender.send(Err(error));
             }
@@ -243,7 +212,7 @@ impl Fork {
 
 impl Drop for Fork {
     fn drop(&mut self) {
-        self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
         let _ = self.thread.take().map(thread::JoinHandle::join);
     }
 }
@@ -364,20 +333,18 @@ fn refusal(error: DiskError) -> Refusal {
     }
 }
 
-fn begin_of<'a>(command: &'a Command<'_>) -> durio_simdisk::DiskRequest<'a> {
+fn begin_of<'a>(command: &'a Command<'_>) -> DiskRequest<'a> {
     let sectors = |bytes: u64| bytes / SECTOR as u64;
     match command {
-        Command::Read { offset, .. } => {
-            durio_simdisk::DiskRequest::Read { sector: sectors(*offset) }
-        }
+        Command::Read { offset, .. } => DiskRequest::Read { sector: sectors(*offset) },
         Command::Write { offset, data, fua } => {
-            durio_simdisk::DiskRequest::Write { sector: sectors(*offset), data, fua: *fua }
+            DiskRequest::Write { sector: sectors(*offset), data, fua: *fua }
         }
-        Command::Flush => durio_simdisk::DiskRequest::Flush,
+        Command::Flush => DiskRequest::Flush,
         Command::Trim { offset, length, fua }
         | Command::WriteZeroes { offset, length, fua, .. } => {
             let (sector, sectors) = (sectors(*offset), sectors(*length));
-            durio_simdisk::DiskRequest::Zero { sector, sectors, fua: *fua }
+            DiskRequest::Zero { sector, sectors, fua: *fua }
         }
     }
 }
@@ -427,7 +394,7 @@ impl WriteLog {
     /// If the log does not permit this mark.
     pub fn mark(&self, disk: &mut Disk, name: &str) -> Result<(), String> {
         if name.is_empty() || name.len() > MARK_MAX || name.contains('\0') {
-            return Err(format!("a mark has 1 to {MARK_MAX} bytes, none of them zero"));
+            return Err(format!("a mark must have 1 to {MARK_MAX} bytes, none of them NUL"));
         }
         disk.mark(name);
         self.take(disk);
@@ -462,8 +429,6 @@ impl WriteLog {
 
 #[cfg(test)]
 mod tests {
-    use durio_simdisk::DiskRequest;
-
     use super::*;
 
     #[test]
@@ -492,8 +457,7 @@ mod tests {
                 disk.lock().carry_out(0, Nanos::ZERO, request, into).unwrap();
             }
         }
-        let expected = DiskState {
-            size: 1_048_576,
+        let stats = Stats {
             reads: 4,
             writes: 6,
             fua_writes: 2,
@@ -501,7 +465,13 @@ mod tests {
             cuts: 1,
             volatile_bytes: 12_288,
         };
-        assert_eq!(ask(DiskOrder::Stats), OrderAnswer::Done(expected));
+        let answer = ask(DiskOrder::Stats);
+        assert_eq!(answer, OrderAnswer::Done(DiskState { size: 1_048_576, stats }));
+        assert_eq!(
+            serde_json::to_string(&answer).unwrap(),
+            "{\"answer\":\"done\",\"size\":1048576,\"reads\":4,\"writes\":6,\"fua_writes\":2,\
+             \"flushes\":5,\"cuts\":1,\"volatile_bytes\":12288}"
+        );
     }
 
     #[test]

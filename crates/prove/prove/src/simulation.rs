@@ -62,11 +62,16 @@ pub trait DiskAccess {
         Ok(())
     }
 
-    /// How long a life may last at most.
-    fn life_max(&self) -> Nanos;
+    /// How long a life may last at most. Virtual time costs nothing.
+    fn life_max(&self) -> Nanos {
+        Nanos::new(60_000_000_000)
+    }
 
-    /// The longest time between an acknowledgement and a cut; zero to cut at once.
-    fn phase_max(&self) -> Nanos;
+    /// The longest time between an acknowledgement and a cut: a commit of the honest pace; zero to cut
+    /// at once.
+    fn phase_max(&self) -> Nanos {
+        Nanos::new(600_000)
+    }
 }
 
 /// The buffers of an engine: one for each operation in flight, and one more for controls.
@@ -117,16 +122,6 @@ impl DiskAccess for ByCall {
         let mut completions = [Completion::default(); 8];
         while before.exchange(&[], &mut completions)? > 0 {}
         Ok(Some(before))
-    }
-
-    /// In virtual time, which costs nothing.
-    fn life_max(&self) -> Nanos {
-        Nanos::new(60_000_000_000)
-    }
-
-    /// A commit of the honest pace.
-    fn phase_max(&self) -> Nanos {
-        Nanos::new(600_000)
     }
 }
 
@@ -200,9 +195,11 @@ impl Simulation<ByCall> {
     /// # Panics
     /// If the disk is too small.
     pub fn new(profile: Profile, arm: Arm, seed: u64) -> Result<Self, AnyError> {
-        let (mut chance, slots) = (campaign(seed), Slots::of(arm));
-        let disk = [SharedDisk::new(Disk::new(profile, chance.next_u64()))];
-        Self::with(ByCall { disk, slots, seed }, arm, chance)
+        Self::with(arm, seed, |slots, chance| ByCall {
+            disk: [SharedDisk::new(Disk::new(profile, chance.next_u64()))],
+            slots,
+            seed,
+        })
     }
 }
 
@@ -215,9 +212,11 @@ impl Simulation<ByNbd> {
     /// # Panics
     /// If the disk is too small.
     pub fn over_nbd(profile: Profile, arm: Arm, seed: u64) -> Result<Self, AnyError> {
-        let (mut chance, slots) = (campaign(seed), Slots::of(arm));
-        let disk = [SharedDisk::new(Disk::new(profile, chance.next_u64()))];
-        Self::with(ByNbd { disk, slots, server: None }, arm, chance)
+        Self::with(arm, seed, |slots, chance| ByNbd {
+            disk: [SharedDisk::new(Disk::new(profile, chance.next_u64()))],
+            slots,
+            server: None,
+        })
     }
 }
 
@@ -230,19 +229,18 @@ impl Simulation<ByArray> {
     /// # Panics
     /// If the array is too small.
     pub fn of_array(disks: &ArrayDisks, arm: Arm, seed: u64) -> Result<Self, AnyError> {
-        let mut chance = campaign(seed);
-        let access = ByArray::new(disks, Slots::of(arm), chance.next_u64());
-        Self::with(access, arm, chance)
+        Self::with(arm, seed, |slots, chance| ByArray::new(disks, slots, chance.next_u64()))
     }
 }
 
-/// The generator of a campaign's choices.
-fn campaign(seed: u64) -> Xoshiro256PlusPlus {
-    Xoshiro256PlusPlus::seed_from_u64(seed)
-}
-
 impl<A: DiskAccess> Simulation<A> {
-    fn with(mut access: A, mut arm: Arm, mut chance: Xoshiro256PlusPlus) -> Result<Self, AnyError> {
+    fn with(
+        mut arm: Arm,
+        seed: u64,
+        make: impl FnOnce(Slots, &mut Xoshiro256PlusPlus) -> A,
+    ) -> Result<Self, AnyError> {
+        let mut chance = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut access = make(Slots::of(arm), &mut chance);
         if arm.path == DurablePath::ODsync {
             // No file can be opened with the durable flag, so each write carries it.
             arm.path = DurablePath::RwfDsync;
@@ -446,17 +444,7 @@ impl DiskAccess for ByArray {
 
     fn settle(&mut self, array: &mut ArrayEngine) -> Result<(), AnyError> {
         array.replace_lost();
-        if array.settle() { Ok(()) } else { Err("the array's copies do not get in sync".into()) }
-    }
-
-    /// In virtual time, which costs nothing.
-    fn life_max(&self) -> Nanos {
-        Nanos::new(60_000_000_000)
-    }
-
-    /// A commit of the honest pace.
-    fn phase_max(&self) -> Nanos {
-        Nanos::new(600_000)
+        if array.settle() { Ok(()) } else { Err("the array's copies did not get in sync".into()) }
     }
 }
 

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use durio_base::{Bytes, Nanos};
+use durio_base::Nanos;
 use durio_block::{ProcessGroup, ask};
 use durio_nbd::Address;
 use durio_plan::proof::{AgentTarget, Arm};
@@ -27,12 +27,11 @@ use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::classify::{compare_power, gone};
-use crate::layout::{CELL, CELLS_MIN, USED_MAX};
-use crate::ledger_file::{LedgerBook, LedgerError, LedgerHead, LedgerLine};
-use crate::stamp::StampOwner;
+use crate::error::{LedgerError, ProveError};
+use crate::ledger_file::{LedgerBook, LedgerHead, LedgerLine};
 use crate::verify::settle;
-use crate::wire::{AgentSays, Introduction, WitnessSays};
-use crate::witness::{AgentLink, LoadHeard, Patience, WitnessError, WitnessServer, hear_load};
+use crate::wire::{Introduction, Load, WitnessSays};
+use crate::witness::{AgentLink, LoadHeard, Patience, WitnessServer, hear_load};
 
 /// How long a command that cuts or restores may take.
 const COMMAND_MAX: Duration = Duration::from_secs(120);
@@ -47,33 +46,12 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Acknowledgements before a cut, at least.
 const ACKNOWLEDGED_MIN: u64 = 64;
 
-/// Why a trial cannot continue.
-#[derive(Debug, thiserror::Error)]
-pub enum TrialError {
-    /// The witness or its agent.
-    #[error(transparent)]
-    Witness(#[from] WitnessError),
-    #[error(transparent)]
-    Ledger(#[from] LedgerError),
-    #[error("cannot {doing}: '{command}': {why}")]
-    Command { doing: &'static str, command: String, why: String },
-    /// Something else, in words.
-    #[error("{0}")]
-    Failed(String),
-}
-
 /// The observer of a trial: may end it, and is asked to do manual steps.
 #[derive(Clone, Copy)]
-pub struct Operator<'a> {
+pub(crate) struct Operator<'a> {
     /// True to end the trial.
-    pub stop: &'a dyn Fn() -> bool,
-    pub tell: &'a dyn Fn(String),
-}
-
-impl std::fmt::Debug for Operator<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Operator")
-    }
+    pub(crate) stop: &'a dyn Fn() -> bool,
+    pub(crate) tell: &'a dyn Fn(String),
 }
 
 impl Operator<'_> {
@@ -81,8 +59,8 @@ impl Operator<'_> {
         Patience { time: ANSWER, stop: self.stop }
     }
 
-    fn check(&self) -> Result<(), TrialError> {
-        if (self.stop)() { Err(WitnessError::Stopped.into()) } else { Ok(()) }
+    fn check(&self) -> Result<(), ProveError> {
+        if (self.stop)() { Err(ProveError::Stopped) } else { Ok(()) }
     }
 
     fn say(&self, text: &str) {
@@ -92,7 +70,7 @@ impl Operator<'_> {
 
 /// Trials on one target.
 #[derive(Debug)]
-pub struct AgentTrials {
+pub(crate) struct AgentTrials {
     target: AgentTarget,
     arm: Arm,
     seed: u64,
@@ -111,15 +89,12 @@ pub struct AgentTrials {
 
 impl AgentTrials {
     /// Trials whose ledger is this file; an existing ledger is continued.
-    ///
-    /// # Errors
-    /// If the witness's address cannot be bound, or the file is not a ledger.
-    pub fn new(
+    pub(crate) fn new(
         target: AgentTarget,
         arm: Arm,
         seed: u64,
         ledger: PathBuf,
-    ) -> Result<Self, TrialError> {
+    ) -> Result<Self, ProveError> {
         let book = match File::options().read(true).write(true).open(&ledger) {
             Ok(file) => Some(LedgerBook::resume(file)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -127,7 +102,7 @@ impl AgentTrials {
         };
         let offset = book.as_ref().map_or(Nanos::ZERO, |book| book.state.last_at);
         let address = target.listen.parse().map(Address::Tcp).map_err(|_| {
-            TrialError::Failed(format!("'{}' is not an address and port", target.listen))
+            ProveError::Failed(format!("'{}' is not an address and port", target.listen))
         })?;
         let server = WitnessServer::bind(&address, &target.token, offset)?;
         let (agent, link, inventory) = (None, None, None);
@@ -136,13 +111,11 @@ impl AgentTrials {
     }
 
     /// One life of the target.
-    ///
-    /// # Errors
-    /// See [`TrialError`]. Nothing was decided then, and the ledger has the known facts.
-    pub fn cut(
+    /// On an error nothing was decided, and the ledger has the known facts.
+    pub(crate) fn cut(
         &mut self,
         operator: Operator<'_>,
-    ) -> Result<(CutEvidence, CutFindings), TrialError> {
+    ) -> Result<(CutEvidence, CutFindings), ProveError> {
         let mut evidence = CutEvidence::default();
         let (mut link, before) = match self.link.take() {
             Some(known) => known,
@@ -184,7 +157,7 @@ impl AgentTrials {
     }
 
     /// The system under test, as the first agent reported it.
-    pub fn take_inventory(&mut self) -> Option<Box<Inventory>> {
+    pub(crate) fn take_inventory(&mut self) -> Option<Box<Inventory>> {
         self.inventory.take()
     }
 
@@ -193,11 +166,11 @@ impl AgentTrials {
     }
 
     /// Waits for an agent; starts one if the target has a command for it.
-    fn come(&mut self, operator: Operator<'_>) -> Result<(AgentLink, Introduction), TrialError> {
+    fn come(&mut self, operator: Operator<'_>) -> Result<(AgentLink, Introduction), ProveError> {
         let stop = operator.stop;
         if let Some((program, arguments)) = self.target.start.split_first() {
             let Address::Tcp(witness) = self.server.address() else {
-                return Err(TrialError::Failed("the witness has no address".to_owned()));
+                return Err(ProveError::failed("the witness has no address"));
             };
             let filled = |text: &String| {
                 let text = text.replace("{witness}", &witness.to_string());
@@ -215,11 +188,11 @@ impl AgentTrials {
         let agent = self.agent.as_ref();
         let has_ended = || agent.is_some_and(|agent| agent.has_ended().unwrap_or(true));
         match self.server.accept(patience, &|| stop() || has_ended()) {
-            Err(WitnessError::Stopped) if !stop() => {
+            Err(ProveError::Stopped) if !stop() => {
                 let why = "ended before it reached the witness; its output is above";
                 Err(failed("start the agent", &self.target.start, &why))
             }
-            known => Ok(known?),
+            known => known,
         }
     }
 
@@ -228,27 +201,13 @@ impl AgentTrials {
         link: &mut AgentLink,
         agent: &Introduction,
         operator: Operator<'_>,
-    ) -> Result<(), TrialError> {
-        let size = agent.size;
-        let usable = size.min(self.target.size.map_or(USED_MAX, Bytes::get));
-        let cells = usable / CELL as u64;
-        if cells < CELLS_MIN {
-            let text = format!("the target has {size} bytes; a proof needs 256 KiB");
-            return Err(TrialError::Failed(text));
-        }
+    ) -> Result<(), ProveError> {
         let mut run = [0; 16];
         Xoshiro256PlusPlus::seed_from_u64(self.seed).fill_bytes(&mut run);
-        let owner = StampOwner { run, target: 1 };
-        link.say(&WitnessSays::Prepare { owner, cells, arm: self.arm })?;
-        let AgentSays::Prepared = link.answer(operator.for_an_answer())? else {
-            return Err(WitnessError::Unexpected.into());
-        };
-        let file = File::options().read(true).write(true).create_new(true).open(&self.ledger);
-        let power = agent.power();
-        let head = LedgerHead { power, ..LedgerHead::new(owner, cells, self.arm) };
-        let mut book = LedgerBook::begin(file.map_err(LedgerError::Io)?, head)?;
-        book.record(LedgerLine::Prepared { at: self.server.now() })?;
-        self.book = Some(book);
+        let target = (run, self.arm, self.target.size);
+        let make = || File::options().read(true).write(true).create_new(true).open(&self.ledger);
+        let patience = operator.for_an_answer();
+        self.book = Some(link.prepare((&self.server, agent), target, patience, make)?);
         Ok(())
     }
 
@@ -258,12 +217,12 @@ impl AgentTrials {
         mut link: AgentLink,
         evidence: &mut CutEvidence,
         operator: Operator<'_>,
-    ) -> Result<Option<AgentLink>, TrialError> {
+    ) -> Result<Option<AgentLink>, ProveError> {
         let state = &self.book()?.state;
         let (first_seq, LedgerHead { owner, cells, arm, .. }) =
             (state.next_seq, state.head.clone());
         let seed = self.seed.wrapping_add(first_seq);
-        link.say(&WitnessSays::Load { owner, cells, arm, first_seq, seed })?;
+        link.say(&WitnessSays::Load(Load { owner, cells, arm, first_seq, seed }))?;
         // Up to twice as long, so that the cut comes at any phase of the target's work.
         let load = self.target.load.get();
         let more = Xoshiro256PlusPlus::seed_from_u64(seed).next_u64() % (load + 1);
@@ -272,7 +231,7 @@ impl AgentTrials {
         while begin.elapsed() < span || heard.acknowledged < ACKNOWLEDGED_MIN {
             operator.check()?;
             if begin.elapsed() > ANSWER.max(2 * span) {
-                return Err(TrialError::Failed("the agent writes too little".to_owned()));
+                return Err(ProveError::failed("the agent writes too little"));
             }
             self.hear(&mut link, &mut heard)?;
         }
@@ -292,7 +251,7 @@ impl AgentTrials {
 
     /// Runs the command and listens at the same time: a machine that is slow to lose its power
     /// still acknowledges.
-    fn cut_power(&mut self, link: &mut AgentLink, heard: &mut LoadHeard) -> Result<(), TrialError> {
+    fn cut_power(&mut self, link: &mut AgentLink, heard: &mut LoadHeard) -> Result<(), ProveError> {
         let words = self.target.cut.clone();
         std::thread::scope(|scope| {
             let cutting = scope.spawn(|| command("cut the power", &words));
@@ -311,7 +270,7 @@ impl AgentTrials {
         link: &mut AgentLink,
         heard: &mut LoadHeard,
         evidence: &mut CutEvidence,
-    ) -> Result<(), TrialError> {
+    ) -> Result<(), ProveError> {
         let (begin, cut_at) = (Instant::now(), self.server.now());
         let mut is_heard = true;
         while is_heard && begin.elapsed() < AFTER_THE_CUT {
@@ -327,14 +286,14 @@ impl AgentTrials {
         &mut self,
         link: &mut AgentLink,
         heard: &mut LoadHeard,
-    ) -> Result<bool, TrialError> {
+    ) -> Result<bool, ProveError> {
         match self.hear(link, heard) {
-            Err(TrialError::Witness(WitnessError::Ledger(error))) => Err(error.into()),
+            Err(error @ ProveError::Ledger(_)) => Err(error),
             heard => Ok(heard.is_ok()),
         }
     }
 
-    fn hear(&mut self, link: &mut AgentLink, heard: &mut LoadHeard) -> Result<(), TrialError> {
+    fn hear(&mut self, link: &mut AgentLink, heard: &mut LoadHeard) -> Result<(), ProveError> {
         let Some(book) = &mut self.book else { return Err(not_stamped()) };
         hear_load(link, &self.server, book, heard, LOOK)?;
         Ok(())
@@ -344,22 +303,21 @@ impl AgentTrials {
         &mut self,
         link: &mut AgentLink,
         operator: Operator<'_>,
-    ) -> Result<CutFindings, TrialError> {
+    ) -> Result<CutFindings, ProveError> {
         let patience = operator.for_an_answer();
         let book = self.book()?;
         let (owner, cells) = (book.state.head.owner, book.state.head.cells);
         let Some(before) = book.state.history.clone() else { return Err(not_stamped()) };
         let first = link.reading(owner, cells, before.cells().start, patience)?;
         let second = link.reading(owner, cells, before.cells().start, patience)?;
-        let again = |cell| Ok(link.again(owner, cell, patience)?);
-        settle(book, &before, [&first, &second], again)
+        settle(book, &before, [&first, &second], |cell| link.again(owner, cell, patience))
     }
 
-    fn book(&mut self) -> Result<&mut LedgerBook, TrialError> {
+    fn book(&mut self) -> Result<&mut LedgerBook, ProveError> {
         self.book.as_mut().ok_or_else(not_stamped)
     }
 
-    fn wait(&self, span: Nanos, operator: Operator<'_>) -> Result<(), TrialError> {
+    fn wait(&self, span: Nanos, operator: Operator<'_>) -> Result<(), ProveError> {
         let (begin, span) = (Instant::now(), Duration::from_nanos(span.get()));
         while begin.elapsed() < span {
             operator.check()?;
@@ -374,12 +332,12 @@ fn shows_power(before: u64, heard: &LoadHeard, cut_at: Nanos) -> bool {
     heard.acknowledged > before && heard.last_at.get() > cut_at.get() + ON_THE_WAY.get()
 }
 
-fn not_stamped() -> TrialError {
-    TrialError::Failed("the target was not stamped".to_owned())
+fn not_stamped() -> ProveError {
+    ProveError::failed("the target was not stamped")
 }
 
 /// Runs a command of the user's to its end; succeeds without a command.
-fn command(doing: &'static str, words: &[String]) -> Result<(), TrialError> {
+fn command(doing: &'static str, words: &[String]) -> Result<(), ProveError> {
     let Some((program, arguments)) = words.split_first() else { return Ok(()) };
     let answer = ask(Command::new(program).args(arguments), COMMAND_MAX);
     let answer = answer.map_err(|error| failed(doing, words, &error))?;
@@ -390,8 +348,8 @@ fn command(doing: &'static str, words: &[String]) -> Result<(), TrialError> {
     Err(failed(doing, words, &format!("ended with {}: {}", answer.status, said.trim())))
 }
 
-fn failed(doing: &'static str, words: &[String], why: &dyn std::fmt::Display) -> TrialError {
-    TrialError::Command { doing, command: words.join(" "), why: why.to_string() }
+fn failed(doing: &'static str, words: &[String], why: &dyn std::fmt::Display) -> ProveError {
+    ProveError::Failed(format!("cannot {doing}: '{}': {why}", words.join(" ")))
 }
 
 /// An agent that acknowledges nothing for this long has no power, or so slow a disk that its cuts
@@ -405,7 +363,7 @@ impl AgentTrials {
         &mut self,
         mut link: AgentLink,
         operator: &Operator<'_>,
-    ) -> Result<(Nanos, Option<AgentLink>), TrialError> {
+    ) -> Result<(Nanos, Option<AgentLink>), ProveError> {
         let (name, off) = (self.target.name.clone(), self.target.off);
         operator.say(&format!(
             "cut the power of '{name}' now; leave it off for {off}, then switch it on"
@@ -416,10 +374,10 @@ impl AgentTrials {
             operator.check()?;
             if begin.elapsed() > Duration::from_nanos(patience.get()) {
                 let text = format!("the power of '{name}' was not cut within {patience}");
-                return Err(TrialError::Failed(text));
+                return Err(ProveError::Failed(text));
             }
             match self.hear(&mut link, &mut heard) {
-                Err(TrialError::Witness(WitnessError::Ledger(error))) => return Err(error.into()),
+                Err(error @ ProveError::Ledger(_)) => return Err(error),
                 // Its connection has ended, or its target fails.
                 Err(_) => break None,
                 Ok(()) => {}
@@ -433,13 +391,13 @@ impl AgentTrials {
     }
 
     /// How many acknowledgements came from an agent after its silence: it had power all the time.
-    fn heard_late(&mut self, link: Option<AgentLink>) -> Result<u64, TrialError> {
+    fn heard_late(&mut self, link: Option<AgentLink>) -> Result<u64, ProveError> {
         let (Some(mut link), Some(book)) = (link, &mut self.book) else { return Ok(0) };
         let mut heard = LoadHeard::nothing_since(self.server.now());
         loop {
             match hear_load(&mut link, &self.server, book, &mut heard, LOOK) {
                 Ok(true) => {}
-                Err(WitnessError::Ledger(error)) => return Err(error.into()),
+                Err(error @ ProveError::Ledger(_)) => return Err(error),
                 Ok(false) | Err(_) => break,
             }
         }

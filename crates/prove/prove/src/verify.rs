@@ -3,45 +3,49 @@
 //! Takes a target and a ledger's history, and returns findings. Agents read for a witness
 //! elsewhere.
 
-use durio_block::{BlockError, Engine, EngineUser, MonotonicClock};
 use durio_record::proof::CutFindings;
 
-use crate::AnyError;
 use crate::agent::{AgentStorage, TargetOpening};
 use crate::classify::{classify, gone};
+use crate::error::ProveError;
 use crate::history::History;
 use crate::layout::CELL;
-use crate::ledger_file::{LedgerBook, LedgerError, LedgerLine};
+use crate::ledger_file::{LedgerBook, LedgerLine};
 use crate::reading::{ObservedCell, label_of, observe, observe_cell};
 use crate::stamp::StampOwner;
 
 /// Reads all cells twice, and reports each deviation.
-///
-/// # Errors
-/// If it cannot be opened, or has the label of another proof. An unreadable cell is a finding.
-pub fn verify(
+pub(crate) fn verify(
     target: &mut impl AgentStorage,
     owner: StampOwner,
     cells: u64,
-    history: History,
-) -> Result<CutFindings, AnyError> {
+    mut history: History,
+) -> Result<CutFindings, ProveError> {
     if target.size() / (CELL as u64) < cells {
         return Ok(gone(Some(&history)));
     }
-    target.open(TargetOpening::READING, Verifier { owner, history })
+    target.open(TargetOpening::READING, |engine| {
+        // Without a label all of it may be lost; with another label it is another target.
+        if label_of(engine)?.is_some_and(|label| label != owner) {
+            return Err(ProveError::failed("the target has the label of another proof"));
+        }
+        let (cells, mut readings) = (history.cells(), [Vec::new(), Vec::new()]);
+        for reading in &mut readings {
+            observe(engine, owner, cells.clone(), TargetOpening::READING.depth, reading)?;
+        }
+        let [first, second] = &readings;
+        Ok(classify(&mut history, [first, second], |cell| observe_cell(engine, owner, cell))?)
+    })
 }
 
 /// Compares two readings with a ledger, and records the findings in it. `again` reads one cell once
 /// more.
-///
-/// # Errors
-/// Those of `again`, and of the ledger.
-pub fn settle<E: From<LedgerError>>(
+pub(crate) fn settle(
     book: &mut LedgerBook,
     before: &History,
     readings: [&[ObservedCell]; 2],
-    again: impl FnMut(u64) -> Result<ObservedCell, E>,
-) -> Result<CutFindings, E> {
+    again: impl FnMut(u64) -> Result<ObservedCell, ProveError>,
+) -> Result<CutFindings, ProveError> {
     let mut after = before.clone();
     let found = classify(&mut after, readings, again)?;
     for cell in before.cells().filter(|&cell| before.cell(cell) != after.cell(cell)) {
@@ -52,42 +56,16 @@ pub fn settle<E: From<LedgerError>>(
     Ok(found)
 }
 
-struct Verifier {
-    owner: StampOwner,
-    history: History,
-}
-
-impl EngineUser<MonotonicClock> for Verifier {
-    type Output = Result<CutFindings, AnyError>;
-
-    fn drive<E: Engine<Clock = MonotonicClock>>(mut self, mut engine: E) -> Self::Output {
-        // Without a label all of it may be lost; with another label it is another target.
-        if label_of(&mut engine)?.is_some_and(|label| label != self.owner) {
-            return Err("the target has the label of another proof".into());
-        }
-        let (cells, mut readings) = (self.history.cells(), [Vec::new(), Vec::new()]);
-        for reading in &mut readings {
-            observe(&mut engine, self.owner, cells.clone(), TargetOpening::READING.depth, reading)?;
-        }
-        let [first, second] = &readings;
-        let again = |cell| observe_cell(&mut engine, self.owner, cell);
-        Ok(classify(&mut self.history, [first, second], again)?)
-    }
-
-    fn refused(self, error: BlockError) -> Self::Output {
-        Err(error.into())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{Seek, SeekFrom, Write};
 
     use durio_base::Nanos;
-    use durio_block::{Buffers, EngineKind, EngineSetup};
+    use durio_block::{Buffers, EngineKind, EngineSetup, MonotonicClock};
     use durio_plan::proof::{Arm, DurablePath, LossClass};
 
     use super::*;
+    use crate::agent::{EngineLoan, TargetEngine};
     use crate::layout::{CELL_SECTORS, CELLS_MIN, Layout};
     use crate::ledger::{Intent, LedgerEntry};
     use crate::ledger_file::{LedgerHead, read_ledger};
@@ -121,11 +99,11 @@ mod tests {
             self.0.as_file().metadata().unwrap().len()
         }
 
-        fn open<U: EngineUser<MonotonicClock>>(
+        fn open<T>(
             &mut self,
             wanted: TargetOpening,
-            user: U,
-        ) -> U::Output {
+            work: impl FnOnce(&mut TargetEngine<'_>) -> Result<T, ProveError>,
+        ) -> Result<T, ProveError> {
             let setup = EngineSetup {
                 clock: MonotonicClock,
                 file: self.0.reopen().unwrap().into(),
@@ -136,7 +114,7 @@ mod tests {
                 blocking_syncs: false,
                 advice: None,
             };
-            EngineKind::Sync.open(setup, user)
+            EngineKind::Sync.open(setup, EngineLoan(work))
         }
     }
 
@@ -230,7 +208,7 @@ mod tests {
             .collect();
         let again = |cell: u64| {
             let place = usize::try_from(cell - cells.start).unwrap();
-            Ok::<_, LedgerError>(reading[place].clone())
+            Ok::<_, ProveError>(reading[place].clone())
         };
         let found = settle(&mut book, &before, [&reading, &reading], again).unwrap();
         assert_eq!((found.findings.len(), found.in_flight.kept), (0, 1));
@@ -246,7 +224,7 @@ mod tests {
         assert_eq!(*lines.last().unwrap(), r#"{"entry":"verified"}"#);
         // The next cut finds them as they are, and tells none.
         let before = book.state.history.clone().unwrap();
-        let again = |_| Err::<ObservedCell, _>(LedgerError::Unknown("read again".to_owned()));
+        let again = |_| Err::<ObservedCell, _>(ProveError::failed("read again"));
         settle(&mut book, &before, [&reading, &reading], again).unwrap();
         file.seek(SeekFrom::Start(0)).unwrap();
         let state = read_ledger(&file).unwrap();

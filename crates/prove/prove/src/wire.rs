@@ -10,22 +10,21 @@ use durio_record::proof::Inventory;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::layout::SECTORS;
 use crate::ledger::Intent;
-use crate::reading::{ObservedCell, SectorState};
+use crate::reading::ObservedCell;
 use crate::stamp::StampOwner;
 
 /// The version of the conversation.
-pub const PROTOCOL: u32 = 2;
+pub(crate) const PROTOCOL: u32 = 2;
 /// The longest line; longer than any message.
 pub(crate) const LINE_MAX: usize = 1 << 20;
 /// Cells per message: each takes some 20 bytes, or 500 if it is damaged.
-pub const CELLS_AT_ONCE: usize = 1024;
+pub(crate) const CELLS_AT_ONCE: usize = 1024;
 
 /// A message of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "say")]
-pub enum AgentSays {
+pub(crate) enum AgentSays {
     Hello(Hello),
     /// The agent's target, once it has sent the token.
     Has(Introduction),
@@ -46,7 +45,7 @@ pub enum AgentSays {
     /// The contents of consecutive cells.
     Observed {
         first: u64,
-        cells: Vec<CellText>,
+        cells: Vec<ObservedCell>,
     },
     /// The reading is complete.
     ReadingDone,
@@ -64,28 +63,27 @@ pub enum AgentSays {
 
 /// The agent's first message: a short line, because it is read before the sender is authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Hello {
-    pub protocol: u32,
+pub(crate) struct Hello {
+    pub(crate) protocol: u32,
     /// The token that the witness gives to its agents.
-    pub token: String,
+    pub(crate) token: String,
 }
 
 /// What an agent says of its target when it comes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Introduction {
+pub(crate) struct Introduction {
     /// Bytes of the target.
-    pub size: u64,
+    pub(crate) size: u64,
     /// The owner in the target's label.
-    pub label: Option<StampOwner>,
+    pub(crate) label: Option<StampOwner>,
     /// The machine, the system under test, and counters that show later whether its power was gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub inventory: Option<Box<Inventory>>,
+    pub(crate) inventory: Option<Box<Inventory>>,
 }
 
 impl Introduction {
     /// The counters that show later whether the machine's power was gone.
-    #[must_use]
-    pub fn power(&self) -> PowerState {
+    pub(crate) fn power(&self) -> PowerState {
         self.inventory.as_ref().map(|inventory| inventory.power.clone()).unwrap_or_default()
     }
 }
@@ -93,7 +91,7 @@ impl Introduction {
 /// A message of a witness.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "say")]
-pub enum WitnessSays {
+pub(crate) enum WitnessSays {
     /// The witness does not take this agent.
     Refused {
         reason: String,
@@ -107,17 +105,7 @@ pub enum WitnessSays {
         arm: Arm,
     },
     /// Write until the power goes.
-    Load {
-        /// The owner of the stamps.
-        owner: StampOwner,
-        /// Cells of the target.
-        cells: u64,
-        arm: Arm,
-        /// The number of the first write.
-        first_seq: u64,
-        /// Seed for the choice of places.
-        seed: u64,
-    },
+    Load(Load),
     /// The intents are recorded: their writes may start.
     Intended,
     /// Read all cells, and report their contents.
@@ -135,50 +123,29 @@ pub enum WitnessSays {
     Done,
 }
 
-/// A cell as it is reported.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum CellText {
-    /// One write in all sectors.
-    Whole(u64),
-    /// Sectors of different states.
-    Mixed([SectorState; SECTORS]),
+/// A load of a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Load {
+    /// The owner of the stamps.
+    pub(crate) owner: StampOwner,
+    /// Cells of the target.
+    pub(crate) cells: u64,
+    pub(crate) arm: Arm,
+    /// The number of the first write.
+    pub(crate) first_seq: u64,
+    /// Seed for the choice of places.
+    pub(crate) seed: u64,
 }
 
-impl From<&ObservedCell> for CellText {
-    fn from(observed: &ObservedCell) -> Self {
-        match observed {
-            ObservedCell::Whole(seq) => Self::Whole(*seq),
-            ObservedCell::Mixed(states) => Self::Mixed(**states),
-        }
-    }
-}
-
-impl From<CellText> for ObservedCell {
-    fn from(text: CellText) -> Self {
-        match text {
-            CellText::Whole(seq) => Self::Whole(seq),
-            CellText::Mixed(states) => Self::Mixed(Box::new(states)),
-        }
-    }
-}
-
-/// Sends a message.
-///
-/// # Errors
-/// If the other side is gone.
-pub fn send(mut to: impl Write, message: &impl Serialize) -> io::Result<()> {
+/// Sends one message, a line of JSON.
+pub(crate) fn send(mut to: impl Write, message: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     to.write_all(&line)
 }
 
 /// Waits for a message. An endless line is an error, and so is the end of the stream.
-///
-/// # Errors
-/// If the other side is gone, is silent for longer than the stream waits, or sends an invalid
-/// message.
-pub fn receive<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<T> {
+pub(crate) fn receive<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<T> {
     let mut line = Vec::new();
     io::Read::take(from, LINE_MAX as u64).read_until(b'\n', &mut line)?;
     if line.last() != Some(&b'\n') {
@@ -190,20 +157,21 @@ pub fn receive<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<T> {
 }
 
 /// True for a stream's timeout.
-#[must_use]
-pub fn is_silence(error: &io::Error) -> bool {
+pub(crate) fn is_silence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::SECTORS;
+    use crate::reading::SectorState;
 
     #[test]
     fn what_is_sent_is_received() {
         let mut bytes = Vec::new();
         let mixed = ObservedCell::Mixed(Box::new([SectorState::Write(7); SECTORS]));
-        let cells = vec![CellText::Whole(3), CellText::from(&mixed)];
+        let cells = vec![ObservedCell::Whole(3), mixed];
         let said = AgentSays::Observed { first: 9, cells };
         send(&mut bytes, &said).unwrap();
         let heard: AgentSays = receive(&mut bytes.as_slice()).unwrap();
@@ -222,7 +190,7 @@ mod tests {
     #[test]
     fn a_message_has_room_for_as_many_cells_as_are_told_at_once_whatever_they_hold() {
         let longest = SectorState::Elsewhere { home: u64::MAX, seq: u64::MAX };
-        let cells = vec![CellText::Mixed([longest; SECTORS]); CELLS_AT_ONCE];
+        let cells = vec![ObservedCell::Mixed(Box::new([longest; SECTORS])); CELLS_AT_ONCE];
         let mut bytes = Vec::new();
         send(&mut bytes, &AgentSays::Observed { first: u64::MAX, cells }).unwrap();
         assert!((262_144..=1_048_576).contains(&bytes.len()), "{}", bytes.len());

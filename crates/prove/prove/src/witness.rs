@@ -3,14 +3,19 @@
 //! Turns agents' messages into a ledger and observations. `trial.rs` decides when the power goes.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use durio_base::Nanos;
-use durio_nbd::{Address, Listener, NbdError, Socket};
-use serde::de::DeserializeOwned;
+use durio_base::{Bytes, Nanos};
+use durio_nbd::{Address, Listener, Socket};
+use durio_plan::proof::Arm;
 
-use crate::ledger_file::{LedgerBook, LedgerError, LedgerLine};
+use crate::error::{LedgerError, ProveError};
+use crate::guest_agent::READINGS;
+use crate::layout::{CELL, CELLS_MIN, USED_MAX};
+use crate::ledger_file::{LedgerBook, LedgerHead, LedgerLine};
 use crate::reading::ObservedCell;
 use crate::stamp::StampOwner;
 use crate::wire::{
@@ -29,33 +34,9 @@ const INTRODUCTION_TIME: Duration = Duration::from_secs(10);
 /// agent sends its first line at once.
 const CLIENTS_MAX: usize = 256;
 
-/// Why a witness cannot continue.
-#[derive(Debug, thiserror::Error)]
-pub enum WitnessError {
-    #[error(transparent)]
-    Listen(#[from] NbdError),
-    /// The agent is gone, or violates the protocol.
-    #[error("the agent is gone")]
-    Agent(#[source] io::Error),
-    /// The agent says that something failed.
-    #[error("the agent: {0}")]
-    Failed(String),
-    /// The agent sent an unexpected message.
-    #[error("unexpected message from the agent")]
-    Unexpected,
-    #[error(transparent)]
-    Ledger(#[from] LedgerError),
-    /// No agent came in time.
-    #[error("no agent came within {} s", .0.as_secs())]
-    NoAgent(Duration),
-    /// The user wishes to stop.
-    #[error("interrupted")]
-    Stopped,
-}
-
 /// The listener to which agents connect.
 #[derive(Debug)]
-pub struct WitnessServer {
+pub(crate) struct WitnessServer {
     listener: Listener,
     token: String,
     begin: Instant,
@@ -65,37 +46,30 @@ pub struct WitnessServer {
 
 impl WitnessServer {
     /// Binds an address; clients must know the token. The clock starts at `offset`.
-    /// # Errors
-    /// If the address cannot be had.
-    pub fn bind(address: &Address, token: &str, offset: Nanos) -> Result<Self, WitnessError> {
+    pub(crate) fn bind(address: &Address, token: &str, offset: Nanos) -> Result<Self, ProveError> {
         let (token, begin) = (token.to_owned(), Instant::now());
         Ok(Self { listener: Listener::bind(address)?, token, begin, offset })
     }
 
-    #[must_use]
-    pub fn address(&self) -> Address {
+    pub(crate) fn address(&self) -> Address {
         self.listener.address()
     }
 
-    #[must_use]
-    pub fn now(&self) -> Nanos {
+    pub(crate) fn now(&self) -> Nanos {
         Nanos::from(Duration::from(self.offset).saturating_add(self.begin.elapsed()))
     }
 
     /// Waits for an agent. A client that does not know the token, speaks another protocol, or sends
     /// neither in time, is dropped; all clients are heard concurrently.
-    ///
-    /// # Errors
-    /// [`WitnessError::NoAgent`], [`WitnessError::Stopped`].
-    pub fn accept(
+    pub(crate) fn accept(
         &self,
         patience: Duration,
         stop: &dyn Fn() -> bool,
-    ) -> Result<(AgentLink, Introduction), WitnessError> {
+    ) -> Result<(AgentLink, Introduction), ProveError> {
         let (begin, mut clients) = (Instant::now(), VecDeque::new());
         loop {
             if stop() {
-                return Err(WitnessError::Stopped);
+                return Err(ProveError::Stopped);
             }
             // At most as many as are heard, so that a flood of clients cannot delay the time check.
             for socket in (0..CLIENTS_MAX).map_while(|_| self.listener.accept().ok()) {
@@ -112,7 +86,8 @@ impl WitnessServer {
                 }
             }
             if begin.elapsed() > patience {
-                return Err(WitnessError::NoAgent(patience));
+                let text = format!("no agent came within {} s", patience.as_secs());
+                return Err(ProveError::Failed(text));
             }
             std::thread::sleep(LOOK);
         }
@@ -188,7 +163,7 @@ fn is_same(a: &[u8], b: &[u8]) -> bool {
 
 /// An agent that has connected.
 #[derive(Debug)]
-pub struct AgentLink {
+pub(crate) struct AgentLink {
     socket: Socket,
     pending: Vec<u8>,
     /// Bytes of `pending` without a line's end.
@@ -196,27 +171,15 @@ pub struct AgentLink {
 }
 
 impl AgentLink {
-    /// Sends a message.
-    ///
-    /// # Errors
-    /// If the agent is gone.
-    pub fn say(&mut self, message: &WitnessSays) -> Result<(), WitnessError> {
-        send(&self.socket, message).map_err(WitnessError::Agent)
+    pub(crate) fn say(&mut self, message: &WitnessSays) -> Result<(), ProveError> {
+        send(&self.socket, message).map_err(agent_gone)
     }
 
     /// Waits for its next message; `None` after the timeout.
-    ///
-    /// # Errors
-    /// If the agent is gone, or sends an invalid message.
-    pub fn hear<T: DeserializeOwned>(
-        &mut self,
-        patience: Duration,
-    ) -> Result<Option<T>, WitnessError> {
-        self.hear_line(patience).map_err(WitnessError::Agent)?.map_or(Ok(None), |line| {
-            serde_json::from_slice(&line)
-                .map(Some)
-                .map_err(|error| WitnessError::Agent(error.into()))
-        })
+    pub(crate) fn hear(&mut self, patience: Duration) -> Result<Option<AgentSays>, ProveError> {
+        let line = self.hear_line(patience).map_err(agent_gone)?;
+        let said = line.map(|line| serde_json::from_slice(&line)).transpose();
+        said.map_err(|error| agent_gone(error.into()))
     }
 
     fn hear_line(&mut self, patience: Duration) -> io::Result<Option<Vec<u8>>> {
@@ -278,122 +241,169 @@ impl AgentLink {
         }
     }
 
-    /// Waits for the answer to a task.
-    ///
-    /// # Errors
-    /// If the agent is gone, fails, or is silent for too long; [`WitnessError::Stopped`].
-    pub fn answer(&mut self, patience: Patience<'_>) -> Result<AgentSays, WitnessError> {
+    /// Waits for the answer to a task. An agent that is gone, fails or is silent for too long is an
+    /// error.
+    pub(crate) fn answer(&mut self, patience: Patience<'_>) -> Result<AgentSays, ProveError> {
         let begin = Instant::now();
         loop {
             match self.hear(LOOK)? {
-                Some(AgentSays::Failed { reason }) => return Err(WitnessError::Failed(reason)),
+                Some(AgentSays::Failed { reason }) => return Err(said_failed(&reason)),
                 Some(said) => return Ok(said),
-                None if (patience.stop)() => return Err(WitnessError::Stopped),
+                None if (patience.stop)() => return Err(ProveError::Stopped),
                 None if begin.elapsed() > patience.time => {
-                    return Err(WitnessError::Agent(io::ErrorKind::TimedOut.into()));
+                    return Err(agent_gone(io::ErrorKind::TimedOut.into()));
                 }
                 None => {}
             }
         }
     }
 
+    /// Has the agent stamp its target, of which `size` is used. Returns the ledger, in the file that
+    /// `make` gives once the stamps are there.
+    pub(crate) fn prepare(
+        &mut self,
+        (server, agent): (&WitnessServer, &Introduction),
+        (run, arm, size): ([u8; 16], Arm, Option<Bytes>),
+        patience: Patience<'_>,
+        make: impl FnOnce() -> io::Result<File>,
+    ) -> Result<LedgerBook, ProveError> {
+        let usable = agent.size.min(size.map_or(USED_MAX, Bytes::get));
+        let (owner, cells) = (StampOwner { run, target: 1 }, usable / CELL as u64);
+        if cells < CELLS_MIN {
+            let text = format!("the target has {usable} bytes; a proof needs 256 KiB");
+            return Err(ProveError::Failed(text));
+        }
+        self.say(&WitnessSays::Prepare { owner, cells, arm })?;
+        if self.answer(patience)? != AgentSays::Prepared {
+            return Err(ProveError::Unexpected);
+        }
+        let head = LedgerHead { power: agent.power(), ..LedgerHead::new(owner, cells, arm) };
+        let mut book = LedgerBook::begin(make().map_err(LedgerError::Io)?, head)?;
+        book.record(LedgerLine::Prepared { at: server.now() })?;
+        Ok(book)
+    }
+
     /// One reading of all cells.
-    ///
-    /// # Errors
-    /// As [`AgentLink::answer`].
-    pub fn reading(
+    pub(crate) fn reading(
         &mut self,
         owner: StampOwner,
         cells: u64,
         first_cell: u64,
         patience: Patience<'_>,
-    ) -> Result<Vec<ObservedCell>, WitnessError> {
+    ) -> Result<Vec<ObservedCell>, ProveError> {
         self.say(&WitnessSays::Read { owner, cells })?;
-        let mut observed: Vec<ObservedCell> = Vec::new();
+        let mut readings = CellReadings::of(first_cell..cells);
         loop {
-            match self.answer(patience)? {
-                AgentSays::Observed { first, cells: told }
-                    if first == first_cell + observed.len() as u64
-                        && first + told.len() as u64 <= cells =>
-                {
-                    observed.extend(told.into_iter().map(ObservedCell::from));
-                }
-                AgentSays::ReadingDone if first_cell + observed.len() as u64 == cells => {
-                    return Ok(observed);
-                }
-                _ => return Err(WitnessError::Unexpected),
+            readings.take(self.answer(patience)?).ok_or(ProveError::Unexpected)?;
+            if let Some(reading) = readings.whole.pop() {
+                return Ok(reading);
             }
         }
     }
 
     /// One cell once more.
-    ///
-    /// # Errors
-    /// As [`AgentLink::answer`].
-    pub fn again(
+    pub(crate) fn again(
         &mut self,
         owner: StampOwner,
         cell: u64,
         patience: Patience<'_>,
-    ) -> Result<ObservedCell, WitnessError> {
+    ) -> Result<ObservedCell, ProveError> {
         self.say(&WitnessSays::Again { owner, cell })?;
         match self.answer(patience)? {
             AgentSays::Observed { first, cells } if first == cell => {
-                let one = cells.into_iter().next().ok_or(WitnessError::Unexpected)?;
-                Ok(one.into())
+                cells.into_iter().next().ok_or(ProveError::Unexpected)
             }
-            _ => Err(WitnessError::Unexpected),
+            _ => Err(ProveError::Unexpected),
         }
     }
 }
 
-/// How long an answer is waited for.
-#[derive(Clone, Copy)]
-pub struct Patience<'a> {
-    pub time: Duration,
-    /// True if it is not wanted any more.
-    pub stop: &'a dyn Fn() -> bool,
+/// An agent's reports of all cells, which it may repeat.
+#[derive(Debug)]
+pub(crate) struct CellReadings {
+    cells: Range<u64>,
+    begun: Vec<ObservedCell>,
+    whole: Vec<Vec<ObservedCell>>,
 }
 
-impl std::fmt::Debug for Patience<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Patience").field(&self.time).finish()
+impl CellReadings {
+    pub(crate) const fn of(cells: Range<u64>) -> Self {
+        Self { cells, begun: Vec::new(), whole: Vec::new() }
     }
+
+    /// `None` if this is not the next part of a reading.
+    pub(crate) fn take(&mut self, said: AgentSays) -> Option<()> {
+        let next = self.cells.start + self.begun.len() as u64;
+        match said {
+            AgentSays::Observed { first, cells }
+                if first == next && first + cells.len() as u64 <= self.cells.end =>
+            {
+                self.begun.extend(cells);
+                Some(())
+            }
+            AgentSays::ReadingDone if next == self.cells.end && self.whole.len() < READINGS => {
+                self.whole.push(std::mem::take(&mut self.begun));
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    /// The cells that were read, where each state was read once.
+    pub(crate) fn first(self) -> Option<Vec<ObservedCell>> {
+        <[Vec<ObservedCell>; 1]>::try_from(self.whole).ok().map(|[only]| only)
+    }
+
+    /// All of them, if none is missing.
+    pub(crate) fn finish(self) -> Option<[Vec<ObservedCell>; READINGS]> {
+        self.whole.try_into().ok()
+    }
+}
+
+fn agent_gone(source: io::Error) -> ProveError {
+    ProveError::Gone { who: "agent", source }
+}
+
+fn said_failed(reason: &str) -> ProveError {
+    ProveError::Failed(format!("the agent: {reason}"))
+}
+
+/// How long an answer is waited for.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience<'a> {
+    pub(crate) time: Duration,
+    /// True if it is not wanted any more.
+    pub(crate) stop: &'a dyn Fn() -> bool,
 }
 
 /// Counts of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LoadHeard {
-    pub acknowledged: u64,
+pub(crate) struct LoadHeard {
+    pub(crate) acknowledged: u64,
     /// The time of the last one; before the first, the start of the load.
-    pub last_at: Nanos,
+    pub(crate) last_at: Nanos,
 }
 
 impl LoadHeard {
     /// The counts of a load that starts now.
-    #[must_use]
-    pub fn nothing_since(at: Nanos) -> Self {
+    pub(crate) fn nothing_since(at: Nanos) -> Self {
         Self { acknowledged: 0, last_at: at }
     }
 
     /// True if the agent has been silent for longer than `silence`.
-    #[must_use]
-    pub fn is_silent(&self, now: Nanos, silence: Nanos) -> bool {
+    pub(crate) fn is_silent(&self, now: Nanos, silence: Nanos) -> bool {
         now.get() > self.last_at.get().saturating_add(silence.get())
     }
 }
 
 /// Hears one message of a load, and writes it to the ledger. False on a timeout.
-///
-/// # Errors
-/// If the agent is gone or fails, or the ledger cannot be written.
-pub fn hear_load(
+pub(crate) fn hear_load(
     link: &mut AgentLink,
     server: &WitnessServer,
     ledger: &mut LedgerBook,
     heard: &mut LoadHeard,
     patience: Duration,
-) -> Result<bool, WitnessError> {
+) -> Result<bool, ProveError> {
     let line = match link.hear(patience)? {
         None => return Ok(false),
         Some(AgentSays::Intend { writes }) => LedgerLine::Intended { writes },
@@ -404,8 +414,8 @@ pub fn hear_load(
             LedgerLine::Acknowledged { seq, at }
         }
         Some(AgentSays::ControlDone { seq }) => LedgerLine::ControlDone { seq },
-        Some(AgentSays::Failed { reason }) => return Err(WitnessError::Failed(reason)),
-        Some(_) => return Err(WitnessError::Unexpected),
+        Some(AgentSays::Failed { reason }) => return Err(said_failed(&reason)),
+        Some(_) => return Err(ProveError::Unexpected),
     };
     let announces = matches!(line, LedgerLine::Intended { .. });
     ledger.record(line)?;

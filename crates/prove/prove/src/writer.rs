@@ -10,30 +10,17 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use durio_base::Nanos;
-use durio_block::{
-    BlockError, Clock, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags,
-};
+use durio_block::{Clock, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags};
 use durio_plan::proof::DurablePath;
 use durio_simdisk::SECTOR;
 
+use crate::error::ProveError;
 use crate::layout::{CELL, CELL_SECTORS, Schedule};
 use crate::ledger::{Intent, Witness};
 use crate::stamp::{LABEL_SEQ, MAGIC, Stamp, StampOwner, VERSION, checksum, fill_words, place};
 
 /// Writes between two waits for the witness.
 const STEP: usize = 32;
-
-/// Why a writer ended before its time.
-#[derive(Debug, thiserror::Error)]
-pub enum WriterError<W> {
-    #[error(transparent)]
-    Engine(#[from] BlockError),
-    #[error("write {seq} failed: {}", std::io::Error::from_raw_os_error(*errno))]
-    Failed { seq: u64, errno: i32 },
-    /// The witness is gone.
-    #[error("the witness is gone")]
-    Witness(W),
-}
 
 #[derive(Debug, Clone, Copy)]
 enum WriterSlot {
@@ -45,7 +32,7 @@ enum WriterSlot {
 /// A writer over an engine, which has a buffer of one write for each operation in flight, and one more
 /// for controls.
 #[derive(Debug)]
-pub struct Writer<'a, E: Engine, W: Witness> {
+pub struct Writer<'a, E: Engine + ?Sized, W: Witness> {
     engine: &'a mut E,
     witness: &'a mut W,
     owner: StampOwner,
@@ -59,7 +46,7 @@ pub struct Writer<'a, E: Engine, W: Witness> {
     completions: Vec<Completion>,
 }
 
-impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
+impl<'a, E: Engine + ?Sized, W: Witness> Writer<'a, E, W> {
     /// A writer that keeps `depth` operations in flight.
     pub fn new(
         (engine, witness): (&'a mut E, &'a mut W),
@@ -95,11 +82,7 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
     /// # Errors
     /// The first failure. No operation is retried: after a failed sync the durable state is
     /// unknown.
-    pub fn run(
-        &mut self,
-        until: Ticks,
-        acknowledgements_max: u64,
-    ) -> Result<(), WriterError<W::Error>> {
+    pub fn run(&mut self, until: Ticks, acknowledgements_max: u64) -> Result<(), ProveError> {
         self.acknowledgements_left = acknowledgements_max;
         loop {
             self.announce()?;
@@ -125,14 +108,14 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
         self.schedule.next_seq()
     }
 
-    fn announce(&mut self) -> Result<(), WriterError<W::Error>> {
+    fn announce(&mut self) -> Result<(), ProveError> {
         if self.announced.len() > W::AHEAD - STEP {
             return Ok(());
         }
         let known = self.announced.len();
         self.announced.extend(self.schedule.by_ref().take(W::AHEAD - known));
         let new = &self.announced.make_contiguous()[known..];
-        self.witness.intend(new).map_err(WriterError::Witness)
+        self.witness.intend(new)
     }
 
     fn fill_slots(&mut self) {
@@ -187,7 +170,7 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
         self.slots[slot as usize] = WriterSlot::Writing(intent);
     }
 
-    fn completed(&mut self, completion: Completion) -> Result<(), WriterError<W::Error>> {
+    fn completed(&mut self, completion: Completion) -> Result<(), ProveError> {
         let slot = completion.slot as usize;
         let state = std::mem::replace(&mut self.slots[slot], WriterSlot::Idle);
         match state {
@@ -195,9 +178,7 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
                 let length = usize::from(intent.sectors) * SECTOR;
                 check(intent.seq, completion.result, length)?;
                 match sync_of(self.path) {
-                    _ if intent.is_control => {
-                        self.witness.control_done(intent.seq).map_err(WriterError::Witness)
-                    }
+                    _ if intent.is_control => self.witness.control_done(intent.seq),
                     Some(kind) => {
                         self.operations.push(operation(kind, completion.slot, 0, 0));
                         self.slots[slot] = WriterSlot::Syncing(intent);
@@ -210,18 +191,14 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
                 check(intent.seq, completion.result, 0)?;
                 self.acknowledge(intent, &completion)
             }
-            WriterSlot::Idle => unreachable!("a completion of slot {slot}, which is idle"),
+            WriterSlot::Idle => unreachable!("a completion for slot {slot}, which is idle"),
         }
     }
 
-    fn acknowledge(
-        &mut self,
-        intent: Intent,
-        completion: &Completion,
-    ) -> Result<(), WriterError<W::Error>> {
+    fn acknowledge(&mut self, intent: Intent, completion: &Completion) -> Result<(), ProveError> {
         self.acknowledgements_left = self.acknowledgements_left.saturating_sub(1);
         let at = Nanos::new(self.engine.clock().nanos(completion.completed_at.0));
-        self.witness.acknowledge(intent.seq, at).map_err(WriterError::Witness)
+        self.witness.acknowledge(intent.seq, at)
     }
 }
 
@@ -229,12 +206,12 @@ impl<'a, E: Engine, W: Witness> Writer<'a, E, W> {
 ///
 /// # Errors
 /// The first failure.
-pub fn prepare<E: Engine>(
+pub fn prepare<E: Engine + ?Sized>(
     engine: &mut E,
     owner: StampOwner,
     path: DurablePath,
     cells: Range<u64>,
-) -> Result<(), WriterError<std::convert::Infallible>> {
+) -> Result<(), ProveError> {
     // First: stamps without a label cannot be attributed to a target.
     seal_write(owner, LABEL_SEQ, 0, &mut engine.slot_mut(0)[..CELL]);
     one(
@@ -262,10 +239,7 @@ pub fn prepare<E: Engine>(
 }
 
 /// One operation by itself.
-fn one<E: Engine>(
-    engine: &mut E,
-    operation: Operation,
-) -> Result<(), WriterError<std::convert::Infallible>> {
+fn one<E: Engine + ?Sized>(engine: &mut E, operation: Operation) -> Result<(), ProveError> {
     let mut completions = [Completion::default()];
     let mut count = engine.exchange(&[operation], &mut completions)?;
     while count == 0 {
@@ -275,12 +249,12 @@ fn one<E: Engine>(
     check(0, completions[0].result, length)
 }
 
-fn check<W>(seq: u64, result: i32, length: usize) -> Result<(), WriterError<W>> {
+fn check(seq: u64, result: i32, length: usize) -> Result<(), ProveError> {
     match usize::try_from(result) {
         Ok(moved) if moved == length => Ok(()),
         // A device accepts less only if it has no more room.
-        Ok(_) => Err(WriterError::Failed { seq, errno: libc::ENOSPC }),
-        Err(_) => Err(WriterError::Failed { seq, errno: -result }),
+        Ok(_) => Err(ProveError::Write { seq, errno: libc::ENOSPC }),
+        Err(_) => Err(ProveError::Write { seq, errno: -result }),
     }
 }
 
@@ -344,15 +318,13 @@ pub fn seal(stamp: &Stamp, into: &mut [u8; SECTOR]) {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
-
     use super::*;
 
     #[test]
     fn a_transfer_that_is_not_whole_is_a_failed_write_with_its_number() {
-        let failed = |result, length| match check::<Infallible>(7, result, length) {
+        let failed = |result, length| match check(7, result, length) {
             Ok(()) => None,
-            Err(WriterError::Failed { seq, errno }) => Some((seq, errno)),
+            Err(ProveError::Write { seq, errno }) => Some((seq, errno)),
             Err(other) => panic!("{other:?}"),
         };
         assert_eq!([failed(4096, 4096), failed(0, 0)], [None; 2]);

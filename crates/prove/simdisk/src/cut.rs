@@ -31,11 +31,12 @@ impl Disk {
             return;
         }
         self.stats.cuts += 1;
-        self.forget_in_flight();
+        // Lost with the power.
+        self.in_flight.clear();
         // The survivors follow from the cut's number, not from the requests before it.
         self.chance = Chance::new(self.seed.wrapping_add(self.stats.cuts));
         let rule = self.rule();
-        let entries = self.cache.take_all();
+        let entries = std::mem::take(&mut self.cache.entries);
         self.recorder.push(|| DiskEvent::Cut);
         let prefix = self.chance.below(entries.len() as u64 + 1);
         let salt = self.chance.bits();

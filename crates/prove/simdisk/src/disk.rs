@@ -30,7 +30,7 @@ enum InFlightKind {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct InFlightOperation {
+pub(crate) struct InFlightOperation {
     ticket: Ticket,
     connection: u32,
     kind: InFlightKind,
@@ -55,7 +55,7 @@ pub struct Disk {
     pub(crate) previous: HashMap<u64, Option<Arc<ImagePage>>>,
     pub(crate) unreadable: BTreeSet<u64>,
     pub(crate) cache: Cache,
-    in_flight: Vec<InFlightOperation>,
+    pub(crate) in_flight: Vec<InFlightOperation>,
     next_ticket: u64,
     /// Counts the ends of requests, so that a flush knows what had ended when it began.
     ended: u64,
@@ -74,7 +74,11 @@ impl Disk {
     /// If its size is not a multiple of 4096.
     #[must_use]
     pub fn new(profile: Profile, seed: u64) -> Self {
-        assert!(profile.size.is_multiple_of(PAGE as u64), "{} bytes are no pages", profile.size);
+        assert!(
+            profile.size.is_multiple_of(PAGE as u64),
+            "{} bytes are not whole pages",
+            profile.size
+        );
         Self {
             size: profile.size,
             profile,
@@ -238,7 +242,7 @@ impl Disk {
         let index = self.in_flight.iter().position(|pending| pending.ticket == ticket);
         let Some(index) = index else {
             // A cut has ended all earlier requests.
-            assert!(self.stats.cuts > 0, "no request {ticket:?} has begun");
+            assert!(self.stats.cuts > 0, "request {ticket:?} has not started");
             return Err(DiskError::Gone);
         };
         let request = self.in_flight.swap_remove(index);
@@ -385,7 +389,7 @@ impl Disk {
         if let Some(second) = &mut self.second_leg {
             second.put(piece.page, entry.data.as_ref(), entry.mask);
         }
-        self.cache.push(entry);
+        self.cache.entries.push(entry);
     }
 
     fn lie_about_write(&mut self, entry: &mut CachedPart) {
@@ -409,7 +413,8 @@ impl Disk {
         let ended = self.ended;
         // Without a declared cache the end of a write is the promise: no flush follows.
         let promised = fua || !self.profile.declares_cache();
-        self.recorder.ended(request.ticket.0, ended, promised);
+        let write = request.ticket.0;
+        self.recorder.push(|| DiskEvent::Ended { write, order: ended, durable: promised });
         self.cache.of_write(request.ticket.0).for_each(|entry| {
             entry.ended = Some(ended);
             entry.promised |= promised;
@@ -433,20 +438,18 @@ impl Disk {
     }
 
     fn end_flush(&mut self, request: &InFlightOperation, began: u64, now: Nanos) {
-        self.recorder.flushed(began);
+        self.recorder.push(|| DiskEvent::Flushed { covers: began });
         let covers = |entry: &CachedPart| entry.ended.is_some_and(|ended| ended <= began);
-        self.cache
-            .entries_mut()
-            .filter(|entry| covers(entry))
-            .for_each(|entry| entry.promised = true);
+        let entries = self.cache.entries.iter_mut();
+        entries.filter(|entry| covers(entry)).for_each(|entry| entry.promised = true);
         if self.profile.cache == CacheKind::Protected || self.ignores_flush(request.depth) {
             return;
         }
         if self.profile.lies.is_empty() {
             return self.store_where(covers);
         }
-        let covered: BTreeSet<u64> =
-            self.cache.entries().filter(|entry| covers(entry)).map(|entry| entry.write).collect();
+        let covered = self.cache.entries.iter().filter(|entry| covers(entry));
+        let covered: BTreeSet<u64> = covered.map(|entry| entry.write).collect();
         let obeys = |write: &u64| self.obeys_flush_for(*write, request.connection, now);
         let obeyed: BTreeSet<u64> = covered.into_iter().filter(obeys).collect();
         self.store_where(|entry| covers(entry) && obeyed.contains(&entry.write));
@@ -498,7 +501,7 @@ impl Disk {
         if let Some(age) = self.profile.write_back_after {
             let is_old =
                 |entry: &CachedPart| entry.entered.get().saturating_add(age.get()) <= now.get();
-            if self.cache.oldest().is_some_and(is_old) {
+            if self.cache.entries.first().is_some_and(is_old) {
                 self.store_where(|entry| entry.ended.is_some() && is_old(entry));
             }
         }
@@ -556,11 +559,6 @@ impl Disk {
             self.undone.drain(..self.undone.len().saturating_sub(lag));
         }
         self.durable.put(entry.page, entry.data.as_ref(), entry.mask);
-    }
-
-    /// Forgets requests in flight, which were lost with the power.
-    pub(crate) fn forget_in_flight(&mut self) {
-        self.in_flight.clear();
     }
 }
 

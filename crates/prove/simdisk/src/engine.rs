@@ -272,14 +272,6 @@ impl Engine for SimEngine {
         self.buffers.slot_mut(slot as usize)
     }
 
-    fn exchange(
-        &mut self,
-        operations: &[Operation],
-        completions: &mut [Completion],
-    ) -> Result<usize, BlockError> {
-        Ok(self.take(operations, completions, Ticks(u64::MAX)))
-    }
-
     fn exchange_until(
         &mut self,
         operations: &[Operation],
@@ -287,7 +279,7 @@ impl Engine for SimEngine {
         deadline: Ticks,
     ) -> Result<usize, BlockError> {
         let count = self.take(operations, completions, deadline);
-        if count == 0 {
+        if count == 0 && deadline != Ticks::NEVER {
             self.clock.advance_to(deadline);
         }
         Ok(count)

@@ -169,7 +169,7 @@ impl PagePiece {
 
 /// Cuts a transfer at the borders of pages.
 pub(crate) fn pieces(sector: u64, length: usize) -> impl Iterator<Item = PagePiece> {
-    assert!(length.is_multiple_of(SECTOR), "{length} bytes are no sectors");
+    assert!(length.is_multiple_of(SECTOR), "{length} bytes are not whole sectors");
     let mut at = 0;
     std::iter::from_fn(move || {
         let left = (length - at) / SECTOR;
@@ -208,7 +208,7 @@ pub(crate) struct CachedPart {
 /// Writes that are not on the medium yet, in order of arrival.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cache {
-    entries: Vec<CachedPart>,
+    pub(crate) entries: Vec<CachedPart>,
     /// An empty vector with room, so that a flush allocates nothing.
     spare: Vec<CachedPart>,
 }
@@ -216,22 +216,6 @@ pub(crate) struct Cache {
 impl Cache {
     pub(crate) fn bytes(&self) -> u64 {
         (self.entries.len() * PAGE) as u64
-    }
-
-    pub(crate) fn push(&mut self, entry: CachedPart) {
-        self.entries.push(entry);
-    }
-
-    pub(crate) fn oldest(&self) -> Option<&CachedPart> {
-        self.entries.first()
-    }
-
-    pub(crate) fn entries(&self) -> impl Iterator<Item = &CachedPart> {
-        self.entries.iter()
-    }
-
-    pub(crate) fn entries_mut(&mut self) -> impl Iterator<Item = &mut CachedPart> {
-        self.entries.iter_mut()
     }
 
     /// The parts of one write; the latest writes are found first.
@@ -265,10 +249,6 @@ impl Cache {
         }
         self.entries.truncate(kept);
         taken
-    }
-
-    pub(crate) fn take_all(&mut self) -> Vec<CachedPart> {
-        std::mem::take(&mut self.entries)
     }
 
     /// Takes back the memory of a `take`, to reuse it.

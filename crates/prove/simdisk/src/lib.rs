@@ -33,6 +33,7 @@ pub use recording::{DiskEvent, Logger, Recording, Unflushed, Write};
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
 
 /// A request. Places are sectors of 512 bytes, lengths are multiples of it.
 #[derive(Debug, Clone, Copy)]
@@ -81,7 +82,7 @@ pub enum DiskError {
 }
 
 /// Counters since the disk was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Stats {
     pub reads: u64,
     /// All writes, including those with FUA and those of zeros.

@@ -257,13 +257,17 @@ const fn flush_liar(name: &'static str, lie: Lie, cuts: u32, about: &'static str
 
 /// All named disks, the honest first.
 pub const ZOO: &[NamedProfile] = &[
-    honest("write-back", CacheKind::WriteBack, "honest: a volatile cache, flush and FUA kept"),
+    honest(
+        "write-back",
+        CacheKind::WriteBack,
+        "honest: a volatile cache; flush and FUA are obeyed",
+    ),
     honest("write-through", CacheKind::WriteThrough, "honest: no cache, every write is durable"),
-    honest("protected", CacheKind::Protected, "honest: the cache outlives a power cut"),
+    honest("protected", CacheKind::Protected, "honest: the cache survives a power cut"),
     flush_liar("flush-ignored", Lie::FlushIgnored, 2, "acknowledges flushes and does nothing"),
     NamedProfile {
         on_flush: false,
-        ..liar("fua-ignored", Lie::FuaIgnored, 2, "treats a write with FUA as any other")
+        ..liar("fua-ignored", Lie::FuaIgnored, 2, "ignores FUA on writes")
     },
     flush_liar("flush-every-third", Lie::FlushEvery(3), 9, "two flushes of three do nothing"),
     flush_liar(
@@ -276,17 +280,17 @@ pub const ZOO: &[NamedProfile] = &[
         "flush-skips-young",
         Lie::FlushSkipsYoung(Nanos::new(5_000_000)),
         2,
-        "a flush leaves out what was written in the last 5 ms",
+        "a flush omits writes of the last 5 ms",
     ),
     NamedProfile {
         depth: 2,
-        ..liar("ignored-at-depth", Lie::IgnoredAtDepth(2), 3, "keeps its word at depth 1 alone")
+        ..liar("ignored-at-depth", Lie::IgnoredAtDepth(2), 3, "obeys flush and FUA only at depth 1")
     },
     flush_liar(
         "flush-one-connection",
         Lie::FlushOneConnection,
         5,
-        "a flush covers the connection that asks for it, not the others",
+        "a flush covers only the connection that sent it",
     ),
     flush_liar(
         "ignored-when-full",
@@ -298,37 +302,37 @@ pub const ZOO: &[NamedProfile] = &[
         "reorders",
         Lie::ReordersPerMille(65),
         120,
-        "a flush leaves 6 writes of 100 behind, and later ones overtake them",
+        "a flush omits 6 writes of 100, and later writes overtake them",
     ),
     liar("drops", Lie::DropsPerMille(1), 80, "acknowledges 1 write of 1000 and never stores it"),
-    liar("torn", Lie::TearsPerMille(2), 60, "stores 2 acknowledged pages of 1000 in part"),
+    liar("torn", Lie::TearsPerMille(2), 60, "stores only part of 2 acknowledged pages of 1000"),
     liar(
         "misdirected",
         Lie::Misdirects { per_mille: 20, pages: 100 },
         10,
-        "stores 2 writes of 100 400 KiB before their place",
+        "stores 2 writes of 100 at 400 KiB before their offset",
     ),
     liar(
         "stale-reads",
         Lie::StaleReadsPerMille(20),
         5,
-        "2 reads of 100 answer what was there before the last write",
+        "2 reads of 100 return the data from before the last write",
     ),
-    liar("bit-rot", Lie::BitRot(1), 2, "one bit turns at each power cut"),
+    liar("bit-rot", Lie::BitRot(1), 2, "one bit flips at each power cut"),
     liar("latent-errors", Lie::LatentErrors(1), 2, "one sector is unreadable after each cut"),
     liar(
         "claims-write-through",
         Lie::ClaimsWriteThrough,
         2,
-        "declares that it has no volatile cache, and has one",
+        "claims to have no volatile cache, but has one",
     ),
     NamedProfile {
         cache: CacheKind::Protected,
-        ..liar("capacitor-dies", Lie::CapacitorDies(5), 7, "its protection holds for 5 cuts")
+        ..liar("capacitor-dies", Lie::CapacitorDies(5), 7, "its protection lasts for 5 cuts")
     },
     liar("mirror-lags", Lie::MirrorLags(8), 8, "a mirror whose second leg lacks the last 8 writes"),
-    liar("dies", Lie::Dies(3), 3, "does not come back from the third cut"),
-    liar("shrinks", Lie::Shrinks(3), 3, "comes back from the third cut with half of its capacity"),
+    liar("dies", Lie::Dies(3), 3, "does not return from the third cut"),
+    liar("shrinks", Lie::Shrinks(3), 3, "returns from the third cut with half its capacity"),
 ];
 
 /// The disk of this name.

@@ -84,13 +84,14 @@ impl Recording {
                 continue;
             }
             if entry.flags & FLUSH != 0 {
-                recording.flushed(order);
+                recording.events.push(DiskEvent::Flushed { covers: order });
             }
             if entry.sectors > 0 {
                 order += 1;
                 let write = Write::of_entry(order, entry, &mut touched);
                 recording.events.push(DiskEvent::Begun(write));
-                recording.ended(order, order, entry.flags & FUA != 0);
+                let durable = entry.flags & FUA != 0;
+                recording.events.push(DiskEvent::Ended { write: order, order, durable });
             }
         }
         recording
@@ -113,14 +114,6 @@ impl Recording {
             Some(DiskEvent::Begun(write)) if write.number == number => write.parts.push(part),
             _ => self.events.push(DiskEvent::Begun(Write { number, parts: vec![part] })),
         }
-    }
-
-    fn ended(&mut self, write: u64, order: u64, durable: bool) {
-        self.events.push(DiskEvent::Ended { write, order, durable });
-    }
-
-    fn flushed(&mut self, covers: u64) {
-        self.events.push(DiskEvent::Flushed { covers });
     }
 }
 
@@ -179,10 +172,6 @@ impl WritePart {
         page[piece.within()].copy_from_slice(&data[piece.at..piece.at + piece.length()]);
         Self { page: piece.page, mask: piece.mask(), data: Some(Arc::new(page)) }
     }
-
-    pub(crate) fn of_cached(entry: &CachedPart) -> Self {
-        Self { page: entry.page, mask: entry.mask, data: entry.data.clone() }
-    }
 }
 
 /// The sectors of a page within a range of sectors.
@@ -210,18 +199,6 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn ended(&mut self, number: u64, order: u64, durable: bool) {
-        if let Some(recording) = &mut self.0 {
-            recording.ended(number, order, durable);
-        }
-    }
-
-    pub(crate) fn flushed(&mut self, covers: u64) {
-        if let Some(recording) = &mut self.0 {
-            recording.flushed(covers);
-        }
-    }
-
     pub(crate) fn push(&mut self, event: impl FnOnce() -> DiskEvent) {
         if let Some(recording) = &mut self.0 {
             recording.events.push(event());
@@ -230,11 +207,12 @@ impl Recorder {
 
     /// Records the durable part of a write in one page that survived a cut.
     pub(crate) fn survived(&mut self, entry: &CachedPart) {
-        if let Some(recording) = &mut self.0 {
-            let write = Write { number: entry.write, parts: vec![WritePart::of_cached(entry)] };
-            recording.events.push(DiskEvent::Begun(write));
-            recording.ended(entry.write, 0, true);
-        }
+        let CachedPart { write, page, mask, ref data, .. } = *entry;
+        self.push(|| {
+            let part = WritePart { page, mask, data: data.clone() };
+            DiskEvent::Begun(Write { number: write, parts: vec![part] })
+        });
+        self.push(|| DiskEvent::Ended { write, order: 0, durable: true });
     }
 
     pub(crate) fn take_events(&mut self) -> Vec<DiskEvent> {
@@ -304,11 +282,6 @@ impl Unflushed {
                 .any(|pending| pending.ended.is_some_and(|order| order <= *covers)),
             DiskEvent::Begun(_) | DiskEvent::Mark(_) | DiskEvent::Cut => false,
         }
-    }
-
-    /// The writes that ended without a flush.
-    pub(crate) fn take_ended(&mut self) -> Vec<Write> {
-        self.settle(|pending| pending.ended.is_some())
     }
 
     /// Takes writes out, in the order of their ends.
@@ -389,7 +362,7 @@ impl<W: io::Write + Seek> Logger<W> {
     /// # Errors
     /// If it cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
-        for write in self.unflushed.take_ended() {
+        for write in self.unflushed.settle(|pending| pending.ended.is_some()) {
             self.add_write(&write, 0)?;
         }
         self.add(&WriteLogEntry::mark(END_MARK))?;

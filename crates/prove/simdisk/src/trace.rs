@@ -53,17 +53,6 @@ pub struct WriteLogEntry {
     pub data: Vec<u8>,
 }
 
-/// Why bytes are not a log.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TraceError {
-    /// The bytes do not start as a log.
-    #[error("not a log of dm-log-writes: {0}")]
-    NotALog(&'static str),
-    /// The bytes end or become invalid within this entry.
-    #[error("entry {number} of the log is damaged: {why}")]
-    Damaged { number: u64, why: &'static str },
-}
-
 /// The superblock of a log with this many entries.
 #[must_use]
 pub fn superblock(entries: u64) -> [u8; SECTOR] {
@@ -123,23 +112,24 @@ impl WriteLogEntry {
 /// # Errors
 /// If the bytes are not a log, or a damaged one. The entries before the damage are discarded too: a
 /// log that ends early belongs to another run.
-pub fn parse(bytes: &[u8]) -> Result<Vec<WriteLogEntry>, TraceError> {
-    let head = bytes.get(..SECTOR).ok_or(TraceError::NotALog("it is shorter than a sector"))?;
+pub fn parse(bytes: &[u8]) -> Result<Vec<WriteLogEntry>, String> {
+    let not_a_log = |why: &str| format!("not a log of dm-log-writes: {why}");
+    let head = bytes.get(..SECTOR).ok_or_else(|| not_a_log("it is shorter than a sector"))?;
     if field(head, 0) != MAGIC {
-        return Err(TraceError::NotALog("it does not begin with their number"));
+        return Err(not_a_log("it does not start with their number"));
     }
     if field(head, 1) != VERSION {
-        return Err(TraceError::NotALog("its version is not 1"));
+        return Err(not_a_log("its version is not 1"));
     }
     // 4 bytes; the kernel leaves bytes from its stack after them.
     let block = usize::try_from(field(head, 3) & u64::from(u32::MAX)).unwrap_or(usize::MAX);
     if !block.is_power_of_two() || !(SECTOR..=BLOCK_MAX).contains(&block) {
-        return Err(TraceError::NotALog("invalid sector size"));
+        return Err(not_a_log("invalid sector size"));
     }
-    let mut rest = bytes.get(block..).ok_or(TraceError::NotALog("it ends in its first sector"))?;
+    let mut rest = bytes.get(block..).ok_or_else(|| not_a_log("it ends in its first sector"))?;
     let mut entries = Vec::new();
     for number in 0..field(head, 2) {
-        let damaged = |why| TraceError::Damaged { number, why };
+        let damaged = |why: &str| format!("entry {number} of the log is damaged: {why}");
         let (entry, length) = parse_entry(rest, block).map_err(damaged)?;
         entries.push(entry);
         rest = &rest[length..];
@@ -246,7 +236,7 @@ mod tests {
         let word = |at: usize, value: u32| {
             move |bytes: &mut Vec<u8>| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes())
         };
-        assert_eq!(refused(&word(0, 1)), format!("{not_a_log}it does not begin with their number"));
+        assert_eq!(refused(&word(0, 1)), format!("{not_a_log}it does not start with their number"));
         assert_eq!(refused(&word(8, 2)), format!("{not_a_log}its version is not 1"));
         for size in [0, 256, 513, 131_072] {
             let said = refused(&word(24, size));

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use durio_base::{Bytes, RaidLevel};
-use durio_block::TargetType;
 use durio_command::{CommandError, LocatedPlaces, Permission, locate};
 use durio_observe::ArrayShape;
 use durio_raid::layout::{self, DATA_ALIGNMENT};
@@ -36,11 +35,12 @@ const UNUSED_MAX_PERCENT: u64 = 10;
 ///   level 6    4 to 16 members, two of which may fail: stripes with two parities
 ///   level 10   an even number from 4 to 32 members, two copies: chunks in turn over pairs
 ///
-/// A small write at level 5 or 6 reads what was there, writes a log, then data and parity. So a power
-/// cut harms nothing beside it, and it takes two to three times as long as at level 10.
+/// A small write at level 5 or 6 reads the old contents, then writes a log, the data and the parity. So
+/// a power cut does not damage adjacent data, but the write takes two to three times as long as at
+/// level 10.
 ///
-/// The first start makes the copies equal, and the parities right, in the background. With
-/// --assume-clean it does not: right for devices that read as zeros, such as new files.
+/// The first start synchronises copies and parity in the background. --assume-clean skips this: use
+/// it for devices that read as zeros, such as new files.
 ///
 ///   truncate -s 1G a b
 ///   durio raid create data --level 1 --assume-clean --destroy a --destroy b a b
@@ -52,7 +52,7 @@ pub struct CreateArray {
     #[arg(value_name = "NAME")]
     pub name: String,
 
-    /// Members: block devices or files, of nearly one size
+    /// Members: block devices or files of nearly the same size
     #[arg(value_name = "DEV", required = true)]
     pub members: Vec<PathBuf>,
 
@@ -127,8 +127,9 @@ fn level_of(request: &CreateArray) -> Result<RaidLevel, CommandError> {
         || request.name.len() > NAME_BYTES
         || request.name.contains(char::is_control)
     {
-        let text =
-            format!("the name of an array has 1 to {NAME_BYTES} bytes, without control characters");
+        let text = format!(
+            "the name of an array must have 1 to {NAME_BYTES} bytes, without control characters"
+        );
         return Err(CommandError::wrong_use(text));
     }
     let level = RaidLevel::of_number(request.level).ok_or_else(|| {
@@ -146,20 +147,16 @@ fn level_of(request: &CreateArray) -> Result<RaidLevel, CommandError> {
 fn sizes_of(paths: &[&PathBuf], located: &LocatedPlaces) -> Result<Vec<u64>, CommandError> {
     let size = |path: &&PathBuf| {
         let shown = path.display();
-        let access = located.held.find(path).map_err(|_| {
+        let no_storage = || {
             CommandError::wrong_use(format!("'{shown}' is neither a block device nor a file"))
                 .hint("create a file with: truncate -s 1G FILE")
-        })?;
+        };
+        let access = located.held.find(path).map_err(|_| no_storage())?;
         if !matches!(*access, durio_block::TargetAccess::Write(_)) {
             let text = format!("'{shown}' would be overwritten");
             return Err(CommandError::wrong_use(text).hint("name it with --destroy as well"));
         }
-        match access.target().kind() {
-            TargetType::File(size) | TargetType::BlockDevice(size) => Ok(size.get()),
-            TargetType::Directory | TargetType::NullDevice => Err(CommandError::wrong_use(
-                format!("'{shown}' is neither a block device nor a file"),
-            )),
-        }
+        access.target().kind().bytes().ok_or_else(no_storage)
     };
     paths.iter().map(size).collect()
 }
@@ -182,7 +179,7 @@ fn refuse_unequal(paths: &[&PathBuf], sizes: &[u64]) -> Result<(), CommandError>
         shown(least),
         shown(most)
     );
-    Err(CommandError::wrong_use(text).hint("use partitions or files of one size"))
+    Err(CommandError::wrong_use(text).hint("use partitions or files of the same size"))
 }
 
 /// The geometry with the largest data for which all have room.
@@ -210,7 +207,7 @@ fn cannot_create(error: &CreateError, paths: &[&PathBuf]) -> CommandError {
         CreateError::TooSmall(at) => {
             let shown = paths.get(*at).map_or_else(String::new, |path| path.display().to_string());
             let text =
-                format!("'{shown}' is too small: superblocks, map and log take 1 MiB and more");
+                format!("'{shown}' is too small: superblocks, map and log take more than 1 MiB");
             CommandError::wrong_use(text)
         }
         CreateError::Devices => {

@@ -101,16 +101,18 @@ pub(super) fn claim_devices(
     first: u8,
 ) -> Result<Vec<ServerDevice>, CommandError> {
     let located = locate(paths, permission)?;
-    let claim = |(number, path): (u8, &PathBuf)| {
+    let claim = |(number, path): (u8, &PathBuf)| -> Result<ServerDevice, CommandError> {
         let nothing =
             || CommandError::cannot_measure(format!("'{}' is not a member", path.display()));
         let access = located.held.find(path).map_err(|_| nothing())?;
-        let bytes = match access.target().kind() {
-            TargetType::File(size) | TargetType::BlockDevice(size) => size.get(),
-            TargetType::Directory | TargetType::NullDevice => return Err(nothing()),
-        };
+        let bytes = access.target().kind().bytes().ok_or_else(nothing)?;
         let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        refuse_without_flags(&access, &path)?;
+        // Writes must be durable by flag, because nothing else makes them durable here.
+        let opened = access.open(OpenMode::default())?;
+        probe_write_flags(&opened.file, WriteFlags::Dsync).map_err(|error| {
+            let text = format!("'{}' does not support durable writes (RWF_DSYNC)", path.display());
+            CommandError::cannot(error).context(text)
+        })?;
         let file = open_direct(&access, true)?;
         // Recognising the device filled the page cache, where each direct write would look for
         // pages to invalidate. If the pages stay, that is the only cost.
@@ -120,25 +122,13 @@ pub(super) fn claim_devices(
     (first..).zip(paths).map(claim).collect()
 }
 
-/// Writes must be durable by flag, because nothing else makes them durable here.
-fn refuse_without_flags(access: &TargetAccess, path: &Path) -> Result<(), CommandError> {
-    let opened = access.open(OpenMode::default())?;
-    probe_write_flags(&opened.file, WriteFlags::Dsync).map_err(|error| {
-        let text = format!("'{}' does not support durable writes (RWF_DSYNC)", path.display());
-        CommandError::cannot(error).context(text)
-    })
-}
-
 /// Past the page cache, where that is possible.
 pub(super) fn open_direct(access: &TargetAccess, write: bool) -> Result<File, CommandError> {
     let opened = access.open(OpenMode { write, direct: true, ..OpenMode::default() })?;
     Ok(opened.file.into())
 }
 
-/// Looks at devices.
-///
-/// # Errors
-/// If one cannot be read.
+/// What the superblocks of these devices say; reads only.
 pub fn examine_array(paths: &[PathBuf]) -> Result<ArrayExamination, CommandError> {
     let look = |(number, path): (u8, &PathBuf)| find_on(path, number);
     let all = (0..).zip(paths).map(look).collect::<Result<Vec<_>, _>>()?;
@@ -171,13 +161,10 @@ fn shown(paths: &[PathBuf], device: u8) -> String {
 
 fn find_on(path: &Path, number: u8) -> Result<Result<FoundDevice, SuperblockError>, CommandError> {
     let target = HeldTarget::open(path)?;
-    let bytes = match target.kind() {
-        TargetType::File(size) | TargetType::BlockDevice(size) => size.get(),
-        TargetType::Directory | TargetType::NullDevice => {
-            let text = format!("'{}' is neither a block device nor a file", path.display());
-            return Err(CommandError::wrong_use(text));
-        }
-    };
+    let bytes = target.kind().bytes().ok_or_else(|| {
+        let text = format!("'{}' is neither a block device nor a file", path.display());
+        CommandError::wrong_use(text)
+    })?;
     let opened = target.open_to_read(OpenMode { direct: true, ..OpenMode::default() })?;
     let found = find_member(&opened.file.into(), number, bytes);
     found.map_err(|error| CommandError::io("read the superblocks of", path, error))

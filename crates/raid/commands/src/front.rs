@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use durio_block::{ErrorKind, UBLK_NEEDS, UblkControl, UblkDevice, UblkShape, UblkState};
 use durio_command::CommandError;
 use durio_nbd::{
@@ -29,14 +30,11 @@ const ZEROES_CHUNKS: u32 = 32;
 const PASSING: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How an array is served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FrontKind {
-    /// Over a unix socket, to any client of NBD.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FrontChoice {
+    /// Over a unix socket, to NBD clients: works everywhere
     Nbd,
-    /// The same, and as a block device by the kernel's NBD client.
-    AttachedNbd,
-    /// As a block device, by the kernel's ublk.
+    /// As a kernel block device: faster, but needs the module ublk_drv (Linux 6.0)
     Ublk,
 }
 
@@ -56,10 +54,14 @@ pub(super) enum ArrayFront {
 }
 
 impl ArrayFront {
-    pub(super) fn prepare(kind: FrontKind, socket: &Path) -> Result<Self, CommandError> {
-        match kind {
-            FrontKind::Nbd | FrontKind::AttachedNbd => {
-                let is_attached = kind == FrontKind::AttachedNbd;
+    /// `is_attached` has the kernel's NBD client make a block device of a socket.
+    pub(super) fn prepare(
+        choice: FrontChoice,
+        is_attached: bool,
+        socket: &Path,
+    ) -> Result<Self, CommandError> {
+        match choice {
+            FrontChoice::Nbd => {
                 let kernel = is_attached.then(KernelClient::open).transpose();
                 let kernel = kernel.map_err(|error| match error.kind {
                     durio_nbd::NbdErrorKind::NotFound => {
@@ -71,7 +73,7 @@ impl ArrayFront {
                     .map_err(CommandError::cannot)?;
                 Ok(Self::Nbd { server: Arc::new(server), serving: None, kernel, device: None })
             }
-            FrontKind::Ublk => match UblkControl::open() {
+            FrontChoice::Ublk => match UblkControl::open() {
                 Ok(control) => Ok(Self::Ublk { control: Box::new(control), device: None }),
                 Err(error) if error.kind == ErrorKind::NotFound => {
                     Err(kernel_lacks("ublk", UBLK_NEEDS)
@@ -244,7 +246,7 @@ fn free_device(kernel: &KernelClient, mark: u64) -> Result<(), CommandError> {
 
 fn kernel_lacks(what: &str, needs: &str) -> CommandError {
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
-    CommandError::cannot_measure(format!("Linux {kernel} has no {what} here: it takes {needs}"))
+    CommandError::cannot_measure(format!("Linux {kernel} has no {what} here: it requires {needs}"))
 }
 
 /// The identifier of an array's block device: the first half of the array's identity.

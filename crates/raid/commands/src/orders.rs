@@ -9,16 +9,13 @@ use std::time::{Duration, Instant};
 
 use durio_command::{CommandError, Permission, error_chain};
 use durio_nbd::{ArrivedOrder, Socket, control_of, send_answer, send_order};
-use durio_observe::{
-    ArrayScrub, ArrayState, ArrayStatus, MemberStanding, MemberStatus, MismatchPlace,
-};
+use durio_observe::{ArrayState, ArrayStatus, MemberStanding, MemberStatus};
 use durio_raid::layout;
 use durio_raid::server::{
     ArrayHandle, DEVICES_MAX, DeviceCounters, ServerError, ServerStatus, make_blank,
 };
 use durio_raid::{
-    AddError, Geometry, JoinAs, MemberState, MemberTable, Mismatch, Newcomer, RoleStatus,
-    ScrubStatus, Status,
+    Geometry, JoinAs, MemberState, MemberTable, Newcomer, OrderError, RoleStatus, Status,
 };
 use serde::{Deserialize, Serialize};
 
@@ -104,13 +101,9 @@ pub enum ArrayAnswer {
 
 /// The client that asked for the end; it is answered at the end.
 #[derive(Debug, Default)]
-pub(super) struct EndOrder(Option<(Socket, ArrayAnswer)>);
+pub(super) struct EndOrder(pub(super) Option<(Socket, ArrayAnswer)>);
 
 impl EndOrder {
-    pub(super) const fn is_wished(&self) -> bool {
-        self.0.is_some()
-    }
-
     pub(super) fn answer(&self) {
         if let Some((stream, answer)) = &self.0 {
             send_answer(stream, answer);
@@ -119,9 +112,6 @@ impl EndOrder {
 }
 
 /// Sends an order to an array that is served at this socket.
-///
-/// # Errors
-/// If no array is served there, or the order fails.
 pub fn order_array(socket: &Path, order: &ArrayOrder) -> Result<ArrayStatus, CommandError> {
     let answer = send_order(&control_of(socket), order, PATIENCE).map_err(|error| {
         CommandError::cannot(error)
@@ -195,7 +185,7 @@ fn fail(served: &ServedArray, path: &Path) -> Result<(), CommandError> {
             };
             let text = format!("'{}' {why}", path.display());
             return Err(CommandError::cannot_measure(text)
-                .hint("add or replace it by another device, and wait until that is in sync"));
+                .hint("replace it with another device, and wait until that is in sync"));
         }
     }
     served.handle.fail(number).map_err(CommandError::cannot)
@@ -231,7 +221,7 @@ fn when_passed(mut attempt: impl FnMut() -> Result<(), ServerError>) -> Result<(
     let begin = Instant::now();
     loop {
         match attempt() {
-            Err(ServerError::Draining | ServerError::Add(AddError::NotRunning))
+            Err(ServerError::Draining | ServerError::Order(OrderError::NotRunning))
                 if begin.elapsed() < PASSING =>
             {
                 thread::sleep(Duration::from_millis(5));
@@ -317,7 +307,7 @@ fn open_device(
 ) -> Result<usize, CommandError> {
     let is_free = |number: &u8| !served.devices.iter().any(|device| device.number == *number);
     let number = (0..DEVICES_MAX).find(is_free).ok_or_else(|| {
-        CommandError::cannot_measure("the array holds as many devices as it can")
+        CommandError::cannot_measure("the array has its maximum number of devices")
             .hint("durio raid remove releases failed devices")
     })?;
     let is_new = !matches!(permission, Permission::Members);
@@ -329,8 +319,8 @@ fn open_device(
     let (asked, given) = (device.alignment()?, served.alignment);
     if asked > given {
         let path = device.path.display();
-        let text = format!("'{path}' takes blocks of {asked} bytes, and users may write {given}");
-        return Err(CommandError::cannot_measure(text).hint("give a device with smaller blocks"));
+        let text = format!("'{path}' needs blocks of {asked} bytes, but users may write {given}");
+        return Err(CommandError::cannot_measure(text).hint("use a device with smaller blocks"));
     }
     served.handle.open(&device.member_file()?).map_err(CommandError::cannot)?;
     served.devices.push(device);
@@ -345,11 +335,7 @@ fn join(
 ) -> Result<(), CommandError> {
     let (number, bytes) = (device.number, device.bytes()?);
     // Nothing may be on its way to it when it is looked at.
-    let is_idle = || match served.handle.status()?.devices[usize::from(number)] {
-        device if device.is_used => Err(ServerError::Used),
-        device if device.in_flight > 0 => Err(ServerError::Draining),
-        _ => Ok(()),
-    };
+    let is_idle = || served.handle.status()?.devices[usize::from(number)].refuse_busy();
     when_passed(is_idle).map_err(CommandError::cannot)?;
     let (id, found) = match destroy {
         true => (random_id()?, None),
@@ -365,7 +351,7 @@ fn join(
     let refused = |error| {
         CommandError::cannot(error).context(format!("'{}' is not added", device.path.display()))
     };
-    let mut refusal = ServerError::Add(AddError::Doubled);
+    let mut refusal = ServerError::Order(OrderError::Doubled);
     for &what in wishes {
         match when_passed(|| served.handle.refuse_newcomer(what, newcomer.clone())) {
             Ok(()) => {
@@ -379,7 +365,7 @@ fn join(
             Err(error) => refusal = error,
         }
         // A member that was away has one role, and is doubled in all others.
-        if !matches!(refusal, ServerError::Add(AddError::Doubled)) {
+        if !matches!(refusal, ServerError::Order(OrderError::Doubled)) {
             break;
         }
     }
@@ -390,12 +376,12 @@ fn status_of(served: &ServedArray, status: &ServerStatus) -> ArrayStatus {
     let engine = &status.engine;
     let members = usize::from(served.table.geometry.members);
     let roles = engine.roles.iter().enumerate().map(|(at, role)| {
-        with_role(shown_device(served, status, role.device), role_of(served, at), role)
+        shown_device(served, status, role.device, Some((role_of(served, at), role)))
     });
     let is_given_up =
         |device: &&ServerDevice| !engine.roles.iter().any(|of| of.device == Some(device.number));
     let given_up = served.devices.iter().filter(is_given_up);
-    let given_up = given_up.map(|device| shown_device(served, status, Some(device.number)));
+    let given_up = given_up.map(|device| shown_device(served, status, Some(device.number), None));
     // A replacement has everything a moment before it has the role.
     let stands_in =
         |role| engine.roles.iter().any(|member| member.is_read && member.replaces == Some(role));
@@ -416,7 +402,7 @@ fn status_of(served: &ServedArray, status: &ServerStatus) -> ArrayStatus {
         regions_dirty: engine.regions_dirty,
         regions_to_resync: engine.regions_unsynced,
         requests: status.requests,
-        scrub: engine.scrub.as_ref().map(scrub_of),
+        scrub: engine.scrub.clone(),
         devices: roles.chain(given_up).collect(),
     }
 }
@@ -447,49 +433,33 @@ fn may_fail(geometry: &Geometry, has_all: &[bool], regions_unsynced: u32) -> u8 
     spare.min().unwrap_or(0)
 }
 
-fn scrub_of(scrub: &ScrubStatus) -> ArrayScrub {
-    let place =
-        |mismatch: &Mismatch| MismatchPlace { offset_bytes: mismatch.offset, role: mismatch.role };
-    ArrayScrub {
-        is_running: scrub.is_running,
-        repairs: scrub.repair,
-        done_bytes: scrub.done,
-        all_bytes: scrub.all,
-        skipped_bytes: scrub.skipped,
-        mismatches: scrub.mismatches,
-        unreadable: scrub.unreadable,
-        repaired: scrub.repaired,
-        places: scrub.places.iter().map(place).collect(),
-    }
-}
-
-/// The status of a device without a role.
-fn shown_device(served: &ServedArray, status: &ServerStatus, number: Option<u8>) -> MemberStatus {
+/// The status of a device, with its role and entry in the table, if it has one.
+fn shown_device(
+    served: &ServedArray,
+    status: &ServerStatus,
+    number: Option<u8>,
+    entry: Option<(Option<u8>, &RoleStatus)>,
+) -> MemberStatus {
     let device = number.and_then(|number| served.devices.iter().find(|of| of.number == number));
     let counters = number.and_then(|number| status.devices.get(usize::from(number)).copied());
     let path = device.map(|device| device.path.display().to_string());
-    without_role(path, counters.unwrap_or_default())
+    member_status(path, counters.unwrap_or_default(), entry)
 }
 
-fn with_role(shown: MemberStatus, role: Option<u8>, of: &RoleStatus) -> MemberStatus {
+fn member_status(
+    path: Option<String>,
+    counters: DeviceCounters,
+    entry: Option<(Option<u8>, &RoleStatus)>,
+) -> MemberStatus {
+    let (role, entry) = entry.map_or((None, None), |(role, entry)| (role, Some(entry)));
+    let rebuilding = entry.filter(|entry| entry.state == MemberState::Rebuilding);
     MemberStatus {
         role,
-        replaces: of.replaces,
-        state: standing_of(of.state),
-        rebuilt_bytes: (of.state == MemberState::Rebuilding).then_some(of.rebuilt),
-        by_map: of.by_map,
-        ..shown
-    }
-}
-
-fn without_role(path: Option<String>, counters: DeviceCounters) -> MemberStatus {
-    MemberStatus {
-        role: None,
-        replaces: None,
-        state: MemberStanding::GivenUp,
+        replaces: entry.and_then(|entry| entry.replaces),
+        state: entry.map_or(MemberStanding::GivenUp, |entry| standing_of(entry.state)),
         path,
-        rebuilt_bytes: None,
-        by_map: false,
+        rebuilt_bytes: rebuilding.map(|entry| entry.rebuilt),
+        by_map: entry.is_some_and(|entry| entry.by_map),
         in_flight: counters.in_flight,
         reads: counters.reads,
         writes: counters.writes,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use durio_base::Nanos;
 use durio_block::lock_memory;
 use durio_command::{CommandError, Permission, error_chain};
@@ -19,7 +19,7 @@ use durio_raid::{
 };
 
 use super::devices::{ServerDevice, assemble_words, claim_devices};
-use super::front::{ArrayFront, DEPTH, FrontKind};
+use super::front::{ArrayFront, DEPTH, FrontChoice};
 use super::orders::{EndOrder, ServedArray, obey};
 
 /// How often the request to end is looked at.
@@ -41,50 +41,29 @@ pub struct ServeArray {
     #[arg(long, value_name = "FRONT", value_enum, default_value_t = FrontChoice::Nbd)]
     pub front: FrontChoice,
 
-    /// With --front nbd: also make a block device of it, by the kernel's own NBD client
+    /// With --front nbd: also make a block device of it, with the kernel's NBD client
     ///
-    /// For kernels without ublk: it needs the module nbd of Linux 5.14 and costs 1.4 to 2.3 times as much. If
-    /// its server is killed, users of the device get errors or wait; the next start takes it away.
+    /// For kernels without ublk: needs the kernel module nbd (Linux 5.14) and costs 1.4 to 2.3 times as much. If
+    /// its server is killed, users of the device get errors or wait; the next start removes it.
     #[arg(long)]
     pub attach: bool,
 
     /// Queues of the block device, each served by a thread on the processors that write there
     ///
-    /// For machines whose writers keep one thread busy: at most as many as there are processors. With --front
-    /// nbd, threads that connections go to in turn; --attach has one connection, and takes no more than one.
-    /// A block device whose server was killed keeps the queues that it has.
+    /// For machines whose writers saturate one thread; at most one per CPU. With --front nbd,
+    /// number of threads, to which connections are assigned in turn; --attach has one connection,
+    /// and so at most one thread.
+    /// A block device whose server was killed keeps its queues.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub queues: u8,
 
-    /// The socket of NBD, and the begin of the name of the one for orders
+    /// The socket of NBD, and the beginning of the name of the control socket
     #[arg(long, value_name = "PATH")]
     pub socket: PathBuf,
 
     /// A member that takes longer than this for an operation has failed
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub timeout: Nanos,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum FrontChoice {
-    /// Over a unix socket, to clients of NBD: runs everywhere
-    Nbd,
-    /// As a block device of the kernel's: faster, and needs its module ublk_drv (Linux 6.0)
-    Ublk,
-}
-
-impl ServeArray {
-    fn front_kind(&self) -> Result<FrontKind, CommandError> {
-        match (self.front, self.attach) {
-            (FrontChoice::Nbd, false) => Ok(FrontKind::Nbd),
-            (FrontChoice::Nbd, true) => Ok(FrontKind::AttachedNbd),
-            (FrontChoice::Ublk, false) => Ok(FrontKind::Ublk),
-            (FrontChoice::Ublk, true) => {
-                let text = "--attach is for --front nbd: ublk makes a block device anyway";
-                Err(CommandError::wrong_use(text))
-            }
-        }
-    }
 }
 
 /// Serves the array until `stop` or an order ends it. `ready` gets its name when users can connect,
@@ -99,12 +78,11 @@ pub fn serve_array(
     remark: &dyn Fn(&str),
     stop: &dyn Fn() -> bool,
 ) -> Result<(), CommandError> {
-    let front = request.front_kind()?;
-    refuse_queues(request)?;
+    refuse_front(request)?;
     let socket = std::path::absolute(&request.socket)
         .map_err(|error| CommandError::io("find", &request.socket, error))?;
     let devices = claim_devices(&request.devices, Permission::Members, 0)?;
-    let front = ArrayFront::prepare(front, &socket)?;
+    let front = ArrayFront::prepare(request.front, request.attach, &socket)?;
     let mut control = ControlServer::bind(control_of(&socket)).map_err(CommandError::cannot)?;
     let (array, mut served) = start(request, force, devices, front, remark)?;
     if let Err(error) = lock_memory() {
@@ -131,12 +109,16 @@ pub fn serve_array(
     stopped.and(ended).and(closed).and(removed)
 }
 
-/// More than the kernel makes, or than there is work for.
-fn refuse_queues(request: &ServeArray) -> Result<(), CommandError> {
+/// A block device twice, or more queues than the kernel makes or than there is work for.
+fn refuse_front(request: &ServeArray) -> Result<(), CommandError> {
+    if request.attach && request.front == FrontChoice::Ublk {
+        let text = "--attach is for --front nbd: ublk makes a block device anyway";
+        return Err(CommandError::wrong_use(text));
+    }
     if request.queues > 1 && request.attach {
         let text =
             "the kernel's NBD client has one connection here, so several queues have no effect";
-        return Err(CommandError::wrong_use(text).hint("--front ublk has a queue for each thread"));
+        return Err(CommandError::wrong_use(text).hint("--front ublk has one queue per thread"));
     }
     let processors = thread::available_parallelism().map_or(1, NonZero::get);
     if usize::from(request.queues) > processors {
@@ -156,7 +138,7 @@ fn obey_until_the_end(
     stop: &dyn Fn() -> bool,
 ) {
     let mut is_told = false;
-    while !array.has_ended() && !served.front.has_ended() && !ending.is_wished() {
+    while !array.has_ended() && !served.front.has_ended() && ending.0.is_none() {
         if let Some(arrived) = control.next(LOOK) {
             obey(arrived, served, ending);
         }
@@ -260,7 +242,7 @@ fn found_on(device: &ServerDevice) -> Result<Result<FoundDevice, SuperblockError
     match device.find()? {
         Err(error @ SuperblockError::Newer(_)) => Err(failure(error)),
         Err(error @ SuperblockError::Missing) => {
-            Err(failure(error).hint("leave it out, and add it as a new device when the array runs"))
+            Err(failure(error).hint("leave it out, and add it as a new device once the array runs"))
         }
         found => Ok(found),
     }

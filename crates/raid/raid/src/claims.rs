@@ -12,7 +12,7 @@
 
 use durio_base::Bytes;
 
-use crate::geometry::{BLOCK, Geometry, GeometryError};
+use crate::geometry::{BLOCK, CreateError, Geometry};
 use crate::layout::{self, SUPERBLOCKS};
 use crate::superblock::{
     HISTORY_EPOCHS, MemberEntry, MemberState, MemberTable, NAME_BYTES, SPARES_MAX, Superblock,
@@ -27,35 +27,12 @@ pub struct Member {
     pub device_bytes: u64,
 }
 
-/// Why the array cannot be created.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum CreateError {
-    /// The geometry is invalid.
-    #[error(transparent)]
-    Geometry(#[from] GeometryError),
-    /// Too few members, or too many spares.
-    #[error("the number of devices does not fit the members and at most 8 spares")]
-    Devices,
-    /// A member or spare has no room.
-    #[error("device {0} is too small for the data of a member")]
-    TooSmall(usize),
-    /// Two have one name.
-    #[error("two members have the same id")]
-    Doubled,
-    /// A name that does not fit.
-    #[error("the name of an array has 1 to 32 bytes")]
-    Name,
-}
-
 /// The writes to one device, in this order: places, and blocks of 4 KiB.
 pub type Blocks = Vec<(u64, Vec<u8>)>;
 
 /// Blocks of 4 KiB for each device, with their places: first the map, which is clean, then the
 /// superblocks. The copies of a new array are assumed to be equal. Unwritten sectors may read
 /// differently from each device, so the caller must zero devices that are not blank.
-///
-/// # Errors
-/// [`CreateError`].
 pub fn create(
     array: Id,
     name: &str,

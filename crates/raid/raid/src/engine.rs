@@ -30,6 +30,7 @@ mod tests;
 mod transfer;
 
 use durio_base::Nanos;
+use durio_observe::ArrayScrub;
 
 #[cfg(any(test, feature = "simulate"))]
 use crate::assembly::in_sync;
@@ -44,12 +45,12 @@ use lanes::{Chain, ChunkPart, NONE};
 use membership::Update;
 use output::{COPY_BUFFERS, EngineOutput, OpOutcome, OpOwner, OpTag, TagFields};
 use replaying::ParityReplay;
-use request::RequestSlot;
+use request::{RequestError, RequestSlot};
 use scrubbing::Scrub;
 use stripes::Work;
 
-pub use joining::{AddError, JoinAs, Newcomer};
-pub use scrubbing::{MISMATCHES_KEPT, Mismatch, ScrubError, ScrubStatus};
+pub use joining::{JoinAs, Newcomer, OrderError};
+pub use scrubbing::MISMATCHES_KEPT;
 
 /// Places of copies: of each set one more than it has copies, for a replacement. Level 0 has most sets.
 const PLACES_MAX: usize = 64;
@@ -89,17 +90,6 @@ impl Default for Config {
             fault: None,
         }
     }
-}
-
-/// Why a request failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum RequestError {
-    /// No copy could be read.
-    #[error("no copy can be read")]
-    Unreadable,
-    /// The array stopped before it was done; whether a write took place is not known.
-    #[error("the array has stopped")]
-    Stopped,
 }
 
 /// Why an array stopped.
@@ -166,7 +156,7 @@ pub struct Status {
     /// Regions that are marked.
     pub regions_dirty: u32,
     /// The newest scrub since the start, if there was one.
-    pub scrub: Option<ScrubStatus>,
+    pub scrub: Option<ArrayScrub>,
 }
 
 /// The engine of one array.
@@ -485,7 +475,7 @@ impl Engine {
             roles: self.table.entries.iter().enumerate().map(role).collect(),
             regions_unsynced: self.unsynced,
             regions_dirty: self.regions.iter().filter(is_dirty).count() as u32,
-            scrub: self.scrub.status().cloned(),
+            scrub: self.scrub.status.clone(),
         }
     }
 
@@ -511,7 +501,7 @@ impl Engine {
     /// Mismatches that the newest scrub has found.
     #[cfg(any(test, feature = "simulate"))]
     pub(crate) fn mismatches(&self) -> u64 {
-        self.scrub.status().map_or(0, |status| status.mismatches)
+        self.scrub.status.as_ref().map_or(0, |status| status.mismatches)
     }
 
     /// Whether superblocks are on their way.
@@ -567,7 +557,7 @@ impl Engine {
                 continue;
             }
             if self.unsynced > 0 || self.has_background {
-                self.copy_next(out);
+                while self.copy_next(out) {}
             }
             if self.ready.is_empty() {
                 break;

@@ -48,9 +48,9 @@ pub struct Geometry {
     pub member_bytes: u64,
 }
 
-/// Why an array cannot be so.
+/// Why an array cannot be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum GeometryError {
+pub enum CreateError {
     /// Members do not fit the level.
     #[error(
         "level 0 takes 2 to 32 members, level 1 takes 2 to 4, level 5 takes 3 to 16, level 6 takes 4 to 16, level 10 \
@@ -66,6 +66,18 @@ pub enum GeometryError {
     /// No room for a chunk, or more than the format allows.
     #[error("the members are too small for one chunk each, or too large")]
     Size,
+    /// Too few members, or too many spares.
+    #[error("the number of devices does not fit the members and at most 8 spares")]
+    Devices,
+    /// A member or spare has no room.
+    #[error("device {0} is too small for the data of a member")]
+    TooSmall(usize),
+    /// Two have one name.
+    #[error("two members have the same id")]
+    Doubled,
+    /// A name that does not fit.
+    #[error("the name of an array has 1 to 32 bytes")]
+    Name,
 }
 
 /// The place of a byte: the same on each member of the set, except for stripes.
@@ -109,24 +121,21 @@ impl Stripe {
 
 impl Geometry {
     /// Checks the constraints that no other code checks.
-    ///
-    /// # Errors
-    /// The first violation, as a [`GeometryError`].
-    pub fn check(&self) -> Result<(), GeometryError> {
+    pub fn check(&self) -> Result<(), CreateError> {
         let chunk = u64::from(self.chunk);
         if !self.level.takes(self.members.into()) {
-            Err(GeometryError::Members)
+            Err(CreateError::Members)
         } else if !self.chunk.is_power_of_two() || !(CHUNK_MIN..=CHUNK_MAX).contains(&self.chunk) {
-            Err(GeometryError::Chunk)
+            Err(CreateError::Chunk)
         } else if !self.region.is_power_of_two() || self.region < chunk {
-            Err(GeometryError::Region)
+            Err(CreateError::Region)
         } else if self.member_bytes == 0
             || !self.member_bytes.is_multiple_of(chunk)
             || self.member_bytes >= 1 << 56
             || self.member_bytes.div_ceil(self.region) >= 1 << 24
         {
             // More regions per member than this would not fit the tags of operations.
-            Err(GeometryError::Size)
+            Err(CreateError::Size)
         } else {
             Ok(())
         }
@@ -164,6 +173,12 @@ impl Geometry {
     #[must_use]
     pub fn sets(&self) -> u8 {
         self.members / self.set_members()
+    }
+
+    /// The set of an entry of a table of members; `None` for a spare.
+    pub(crate) fn set_of(&self, at: usize, replaces: Option<u8>) -> Option<u8> {
+        let role = if at < usize::from(self.members) { Some(at as u8) } else { replaces };
+        role.map(|role| role / self.set_members())
     }
 
     /// Bytes of the array.
@@ -240,14 +255,14 @@ mod tests {
             (RaidLevel::Raid6, 3),
             (RaidLevel::Raid6, 17),
         ] {
-            assert_eq!(geometry(level, members).check(), Err(GeometryError::Members));
+            assert_eq!(geometry(level, members).check(), Err(CreateError::Members));
         }
         let good = geometry(RaidLevel::Raid1, 2);
         assert_eq!(good.check(), Ok(()));
-        assert_eq!(Geometry { chunk: 2048, ..good }.check(), Err(GeometryError::Chunk));
-        assert_eq!(Geometry { chunk: 12288, ..good }.check(), Err(GeometryError::Chunk));
-        assert_eq!(Geometry { region: 8192, ..good }.check(), Err(GeometryError::Region));
-        assert_eq!(Geometry { member_bytes: 100, ..good }.check(), Err(GeometryError::Size));
+        assert_eq!(Geometry { chunk: 2048, ..good }.check(), Err(CreateError::Chunk));
+        assert_eq!(Geometry { chunk: 12288, ..good }.check(), Err(CreateError::Chunk));
+        assert_eq!(Geometry { region: 8192, ..good }.check(), Err(CreateError::Region));
+        assert_eq!(Geometry { member_bytes: 100, ..good }.check(), Err(CreateError::Size));
     }
 
     #[test]
@@ -291,20 +306,20 @@ mod tests {
         };
         let mib = 1 << 20;
         assert_eq!([of(4096, 4096, mib), of(1 << 20, 1 << 20, mib)], [Ok(()); 2]);
-        assert_eq!(of(2048, 4096, mib), Err(GeometryError::Chunk));
-        assert_eq!(of(1 << 21, 1 << 21, 1 << 21), Err(GeometryError::Chunk));
+        assert_eq!(of(2048, 4096, mib), Err(CreateError::Chunk));
+        assert_eq!(of(1 << 21, 1 << 21, 1 << 21), Err(CreateError::Chunk));
         assert_eq!(of(16384, 16384, mib), Ok(()));
-        assert_eq!(of(16384, 8192, mib), Err(GeometryError::Region));
-        assert_eq!(of(16384, 49152, mib), Err(GeometryError::Region));
+        assert_eq!(of(16384, 8192, mib), Err(CreateError::Region));
+        assert_eq!(of(16384, 49152, mib), Err(CreateError::Region));
         assert_eq!(of(16384, 16384, 16384), Ok(()));
-        assert_eq!(of(16384, 16384, 16384 + 512), Err(GeometryError::Size));
-        assert_eq!(of(16384, 16384, 0), Err(GeometryError::Size));
+        assert_eq!(of(16384, 16384, 16384 + 512), Err(CreateError::Size));
+        assert_eq!(of(16384, 16384, 0), Err(CreateError::Size));
         // So many regions, of which the last may be smaller.
         assert_eq!(of(16384, 16384, 274_877_890_560), Ok(()));
-        assert_eq!(of(16384, 16384, 274_877_906_944), Err(GeometryError::Size));
+        assert_eq!(of(16384, 16384, 274_877_906_944), Err(CreateError::Size));
         assert_eq!(of(16384, 32768, 549_755_781_120), Ok(()));
-        assert_eq!(of(16384, 32768, 549_755_797_504), Err(GeometryError::Size));
+        assert_eq!(of(16384, 32768, 549_755_797_504), Err(CreateError::Size));
         assert_eq!(of(16384, 1 << 40, (1 << 56) - 16384), Ok(()));
-        assert_eq!(of(16384, 1 << 40, 1 << 56), Err(GeometryError::Size));
+        assert_eq!(of(16384, 1 << 40, 1 << 56), Err(CreateError::Size));
     }
 }

@@ -27,7 +27,7 @@
 
 #![expect(
     clippy::cast_possible_truncation,
-    reason = "roles, parts, pages and regions are few by what a geometry and a configuration permit"
+    reason = "a geometry and a configuration limit the numbers of roles, parts, pages and regions"
 )]
 
 mod assembly;
@@ -46,18 +46,17 @@ pub mod simulated;
 mod superblock;
 
 pub use assembly::{AssembleError, AssembleOptions, Behind, FoundDevice, StartPlan, assemble};
-pub use claims::{Blocks, CreateError, Damage, Member, RecognizedMember, create, recognize};
+pub use claims::{Blocks, Damage, Member, RecognizedMember, create, recognize};
 pub use engine::fault::Fault;
 pub use engine::output::{
     COPY_BUFFERS, EngineOutput, MemberOp, MemberOpKind, OpBuffer, OpOutcome, OpTag,
     RequestCompletion, Sum,
 };
-pub use engine::request::{ArrayRequest, RequestKind, SubmitError};
+pub use engine::request::{ArrayRequest, RequestError, RequestKind};
 pub use engine::{
-    AddError, Config, Engine, JoinAs, MISMATCHES_KEPT, Mismatch, Newcomer, RoleStatus, ScrubError,
-    ScrubStatus, Status, StopReason,
+    Config, Engine, JoinAs, MISMATCHES_KEPT, Newcomer, OrderError, RoleStatus, Status, StopReason,
 };
-pub use geometry::{BLOCK, BytePlace, Geometry, GeometryError, MEMBERS_MAX, SECTOR, Stripe};
+pub use geometry::{BLOCK, BytePlace, CreateError, Geometry, MEMBERS_MAX, SECTOR, Stripe};
 pub use superblock::{
     HISTORY_EPOCHS, MemberEntry, MemberState, MemberTable, NAME_BYTES, SPARES_MAX, Superblock,
     SuperblockError, newest,

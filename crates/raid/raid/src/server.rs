@@ -43,7 +43,7 @@ use std::time::Duration;
 
 use durio_block::{BlockError, MemberRing, RingWaker, UblkQueue};
 
-use crate::{AddError, Config, JoinAs, Newcomer, ScrubError, StartPlan, Status};
+use crate::{Config, JoinAs, Newcomer, OrderError, StartPlan, Status};
 use array::LockedArray;
 use queue::{ServerState, ThreadOrder};
 use ring_thread::RingThread;
@@ -91,6 +91,17 @@ pub struct DeviceCounters {
     pub is_used: bool,
 }
 
+impl DeviceCounters {
+    /// Whether the device is neither used nor busy.
+    pub fn refuse_busy(&self) -> Result<(), ServerError> {
+        match self {
+            Self { is_used: true, .. } => Err(ServerError::Used),
+            Self { in_flight: 1.., .. } => Err(ServerError::Draining),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// How a served array stands.
 #[derive(Debug, Clone)]
 pub struct ServerStatus {
@@ -114,12 +125,9 @@ pub enum ServerError {
     /// A member is opened once for each thread.
     #[error("cannot open a member for each thread")]
     Descriptor(#[source] io::Error),
-    /// The engine refuses the device.
+    /// The engine refuses the device, or does not scrub now.
     #[error(transparent)]
-    Add(#[from] AddError),
-    /// The engine does not scrub now.
-    #[error(transparent)]
-    Scrub(#[from] ScrubError),
+    Order(#[from] OrderError),
     /// It was given up, and has not answered all that it was asked.
     #[error("operations on it are still in flight: try again when they are complete")]
     Draining,
@@ -145,9 +153,6 @@ impl ArrayServer {
     /// Serves an assembled array by so many threads, each of which opens the members anew; its first
     /// superblocks are being written when this returns. `alignment` is what the members ask of offsets and
     /// lengths.
-    ///
-    /// # Errors
-    /// If the kernel refuses a ring.
     ///
     /// # Panics
     /// If there is no thread, or more than [`THREADS_MAX`].
@@ -202,7 +207,7 @@ impl ArrayServer {
     /// If one of its threads did.
     pub fn stop(self) -> Result<(), ServerError> {
         // It may have ended already, and then says why.
-        let _ = self.handle.order(|_, array| array.close());
+        let _ = self.handle.order(0, |_, array| array.close());
         let mut ended = Ok(());
         for thread in self.threads {
             match (thread.join(), &ended) {
@@ -217,20 +222,14 @@ impl ArrayServer {
 }
 
 impl ArrayHandle {
-    /// How it stands.
-    ///
-    /// # Errors
-    /// If it has ended.
+    /// States of the array and its members.
     pub fn status(&self) -> Result<ServerStatus, ServerError> {
-        self.order(|_, array| array.status())
+        self.order(0, |_, array| array.status())
     }
 
     /// Gives a member up.
-    ///
-    /// # Errors
-    /// If it has ended.
     pub fn fail(&self, device: u8) -> Result<(), ServerError> {
-        self.order(move |_, array| array.fail(device))
+        self.order(0, move |_, array| array.engine.member_failed(device, &mut array.out))
     }
 
     /// Compares all copies, and makes them equal if it shall.
@@ -238,7 +237,7 @@ impl ArrayHandle {
     /// # Errors
     /// If the array has one copy, does not run, or is being scrubbed.
     pub fn scrub(&self, repair: bool) -> Result<(), ServerError> {
-        self.order(move |_, array| array.scrub(repair))?
+        Ok(self.order(0, move |_, array| array.engine.scrub(repair, &mut array.out))??)
     }
 
     /// Threads that serve it.
@@ -250,31 +249,25 @@ impl ArrayHandle {
     /// Serves the queues of a ublk device, each from a thread of the array's. No request of it may be longer
     /// than a chunk, nor cross one.
     ///
-    /// # Errors
-    /// If a ring does not take its queue.
-    ///
     /// # Panics
     /// If there are more queues than threads.
     pub fn serve(&self, queues: Vec<UblkQueue>) -> Result<(), ServerError> {
         for (thread, queue) in queues.into_iter().enumerate() {
             let desk = Arc::clone(&self.0.desks[thread]);
-            self.order_to(thread, move |ring, _| ring.serve(queue, || desk.buffer()))??;
+            self.order(thread, move |ring, _| ring.serve(queue, || desk.buffer()))??;
         }
         Ok(())
     }
 
     /// Opens a device that is not in use yet.
-    ///
-    /// # Errors
-    /// If the ring does not take it.
     pub fn open(&self, member: &MemberFile) -> Result<(), ServerError> {
         let device = member.device;
         for thread in 0..self.0.desks.len() {
             let MemberFile { file, claim, .. } = member.try_clone()?;
             let files = Some((file, claim));
-            self.order_to(thread, move |ring, _| ring.set_member(device.into(), files))??;
+            self.order(thread, move |ring, _| ring.set_member(device.into(), files))??;
         }
-        self.order(move |_, array| array.opened(device))
+        self.order(0, move |_, array| array.opened(device))
     }
 
     /// Has an open device join.
@@ -282,15 +275,12 @@ impl ArrayHandle {
     /// # Errors
     /// If it was given up and is still busy, or if the engine refuses it.
     pub fn add(&self, what: JoinAs, newcomer: Newcomer) -> Result<(), ServerError> {
-        self.order(move |_, array| array.add(what, &newcomer))?
+        self.order(0, move |_, array| array.add(what, &newcomer))?
     }
 
     /// Whether an open device could join now: to be asked before it is erased.
-    ///
-    /// # Errors
-    /// As [`Self::add`].
     pub fn refuse_newcomer(&self, what: JoinAs, newcomer: Newcomer) -> Result<(), ServerError> {
-        self.order(move |_, array| array.refuse_newcomer(what, &newcomer))?
+        Ok(self.order(0, move |_, array| array.engine.refuse_newcomer(what, &newcomer))??)
     }
 
     /// Lets go of a device that the engine does not use.
@@ -298,23 +288,15 @@ impl ArrayHandle {
     /// # Errors
     /// If it is used, or still busy.
     pub fn forget(&self, device: u8) -> Result<(), ServerError> {
-        self.order(move |_, array| array.forget(device))??;
+        self.order(0, move |_, array| array.forget(device))??;
         for thread in 0..self.0.desks.len() {
-            self.order_to(thread, move |ring, _| ring.set_member(device.into(), None))??;
+            self.order(thread, move |ring, _| ring.set_member(device.into(), None))??;
         }
         Ok(())
     }
 
-    /// Has a thread do something with the array, and waits for what comes of it.
+    /// Has a thread do something with its ring and the array, and waits for what comes of it.
     fn order<R: Send + 'static>(
-        &self,
-        carry_out: impl FnOnce(&mut MemberRing, &mut LockedArray) -> R + Send + 'static,
-    ) -> Result<R, ServerError> {
-        self.order_to(0, carry_out)
-    }
-
-    /// The same by a thread of which the ring is needed.
-    fn order_to<R: Send + 'static>(
         &self,
         thread: usize,
         carry_out: impl FnOnce(&mut MemberRing, &mut LockedArray) -> R + Send + 'static,

@@ -27,7 +27,6 @@ mod life;
 mod media;
 mod model;
 mod operator;
-mod reduction;
 mod shrink;
 mod starting;
 #[cfg(test)]
@@ -36,9 +35,8 @@ mod tests;
 use crate::Fault;
 use campaign::CutCampaign;
 
-pub use case::{CutCase, parse_fault, parse_liars};
+pub use case::{CutCase, Reduction, parse_fault, parse_liars};
 pub use drives::{lies, why_unseen};
-pub use reduction::Reduction;
 pub use shrink::{ShrunkCase, shrink};
 
 /// Cuts of one campaign.
@@ -150,31 +148,6 @@ pub struct Tally {
     pub lost_with_liar: u64,
 }
 
-impl Tally {
-    fn add(&mut self, other: &Self) {
-        self.cuts += other.cuts;
-        self.cuts_at_start += other.cuts_at_start;
-        self.cuts_in_resync += other.cuts_in_resync;
-        self.cuts_in_rebuild += other.cuts_in_rebuild;
-        self.writes += other.writes;
-        self.reads += other.reads;
-        self.failures += other.failures;
-        self.refusals += other.refusals;
-        self.rejoined += other.rejoined;
-        self.replacements += other.replacements;
-        self.replaced += other.replaced;
-        self.scrubs += other.scrubs;
-        self.damages += other.damages;
-        self.put_back += other.put_back;
-        self.differences += other.differences;
-        self.liars += other.liars;
-        self.went_back += other.went_back;
-        self.misled += other.misled;
-        self.repairs += other.repairs;
-        self.lost_with_liar += other.lost_with_liar;
-    }
-}
-
 /// Simulates this many cuts, up to the first violation.
 #[must_use]
 pub fn simulate(scenario: Scenario, cuts: u64) -> (Tally, Option<Violation>) {
@@ -182,8 +155,10 @@ pub fn simulate(scenario: Scenario, cuts: u64) -> (Tally, Option<Violation>) {
     for number in 0..cuts.div_ceil(CUTS_PER_CAMPAIGN) {
         let first = number * CUTS_PER_CAMPAIGN;
         let mut campaign = CutCampaign::new(scenario, number, Reduction::default());
+        // The campaign counts on, and its liar was counted when it was drawn.
+        campaign.tally = Tally { liars: tally.liars + campaign.tally.liars, ..tally };
         let violation = campaign.run_caught(CUTS_PER_CAMPAIGN.min(cuts - first));
-        tally.add(&campaign.tally);
+        tally = campaign.tally;
         if let Err((life, what)) = violation {
             return (tally, Some(Violation { cut: first + life, what }));
         }

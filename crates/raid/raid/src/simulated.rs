@@ -67,47 +67,34 @@ impl SimulatedMemory {
     }
 
     fn read_into(&mut self, op: &MemberOp) -> &mut [u8] {
-        let length = op.length as usize;
-        match (op.kind, op.buffer) {
-            (MemberOpKind::Read, OpBuffer::Request { buffer, offset }) => {
-                &mut self.requests.slot_mut(buffer as usize)[offset as usize..][..length]
-            }
-            (MemberOpKind::Read, OpBuffer::Copy(number)) => {
-                &mut self.copies[usize::from(number)][..length]
-            }
-            (MemberOpKind::Read, OpBuffer::Stripe { part, member }) => {
-                &mut self.stripe(part, member)[..length]
-            }
-            (MemberOpKind::Compare, _) => &mut self.compared[..length],
+        match op.kind {
+            MemberOpKind::Read => self.slice_mut(op.buffer, op.length),
+            MemberOpKind::Compare => &mut self.compared[..op.length as usize],
             _ => &mut [],
         }
     }
-}
 
-impl SimulatedMemory {
-    fn stripe(&mut self, part: u16, member: u8) -> &mut Vec<u8> {
-        let chunk = self.compared.len();
-        self.stripes.entry((part, member)).or_insert_with(|| vec![0; chunk])
+    /// The first bytes of a buffer of the caller's; a chunk of a stripe is there from its first use on.
+    fn slice_mut(&mut self, buffer: OpBuffer, length: u32) -> &mut [u8] {
+        let length = length as usize;
+        match buffer {
+            OpBuffer::Request { buffer, offset } => {
+                &mut self.requests.slot_mut(buffer as usize)[offset as usize..][..length]
+            }
+            OpBuffer::Copy(number) => &mut self.copies[usize::from(number)][..length],
+            OpBuffer::Stripe { part, member } => {
+                let chunk = self.compared.len();
+                let stripe = self.stripes.entry((part, member));
+                &mut stripe.or_insert_with(|| vec![0; chunk])[..length]
+            }
+            OpBuffer::Metadata(_) | OpBuffer::None => &mut [],
+        }
     }
 
     /// Carries out a sum of the engine's in memory.
     pub(crate) fn add(&mut self, sum: &Sum) {
-        let length = sum.length as usize;
-        let bytes = match sum.from {
-            OpBuffer::Stripe { part, member } => self.stripe(part, member)[..length].to_vec(),
-            OpBuffer::Request { buffer, offset } => {
-                self.requests.slot(buffer as usize)[offset as usize..][..length].to_vec()
-            }
-            OpBuffer::Copy(_) | OpBuffer::Metadata(_) | OpBuffer::None => return,
-        };
-        let to = match sum.to {
-            OpBuffer::Stripe { part, member } => &mut self.stripe(part, member)[..length],
-            OpBuffer::Request { buffer, offset } => {
-                &mut self.requests.slot_mut(buffer as usize)[offset as usize..][..length]
-            }
-            OpBuffer::Copy(_) | OpBuffer::Metadata(_) | OpBuffer::None => return,
-        };
-        sum.carry_out(to, &bytes);
+        let bytes = self.slice_mut(sum.from, sum.length).to_vec();
+        sum.carry_out(self.slice_mut(sum.to, sum.length), &bytes);
     }
 }
 
@@ -207,7 +194,7 @@ fn read(disk: &mut Disk, offset: u64, into: &mut [u8]) {
     let _ = disk.read(offset / SECTOR, into, Leg::Any);
 }
 
-/// Writes the metadata of a new array to a disk with power, durably.
+/// Writes to a disk with power, durably, without the engine's knowledge.
 pub(crate) fn write_blocks(disk: &mut Disk, blocks: Blocks) {
     for (place, data) in blocks {
         let write = DiskRequest::Write { sector: place / SECTOR, data: &data, fua: true };

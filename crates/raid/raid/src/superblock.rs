@@ -3,7 +3,7 @@
 //! Encodes and decodes the table of members. `assembly.rs` decides which of several is believed.
 //! The format: docs/formats/raid-superblock.md.
 
-use crate::geometry::{BLOCK, Geometry, GeometryError, MEMBERS_MAX};
+use crate::geometry::{BLOCK, Geometry, MEMBERS_MAX};
 use crate::layout::{self, SUPERBLOCKS};
 use crate::{COUNTED_MAX, Id};
 use durio_base::RaidLevel;
@@ -143,9 +143,7 @@ impl MemberTable {
 
     /// The set of an entry; none of a spare.
     pub(crate) fn set_of(&self, at: usize) -> Option<u8> {
-        let is_role = at < usize::from(self.geometry.members);
-        let role = if is_role { Some(at as u8) } else { self.entries[at].replaces };
-        role.map(|role| role / self.geometry.set_members())
+        self.geometry.set_of(at, self.entries[at].replaces)
     }
 
     /// The relation of an older table to this one.
@@ -185,17 +183,11 @@ pub enum SuperblockError {
     #[error("has a damaged superblock")]
     Damaged,
     /// Written by a later durio.
-    #[error("has a superblock of version {0}, and this durio reads up to 3: use a newer durio")]
+    #[error("has a superblock of version {0}, but this durio reads up to 3: use a newer durio")]
     Newer(u16),
     /// The checksum is right, but the contents are invalid.
     #[error("has a superblock that contradicts itself: {0}")]
     Invalid(&'static str),
-}
-
-impl From<GeometryError> for SuperblockError {
-    fn from(_: GeometryError) -> Self {
-        Self::Invalid("geometry")
-    }
 }
 
 /// Makes the block for a slot.
@@ -290,7 +282,7 @@ fn decode_table(from: &[u8]) -> Result<MemberTable, SuperblockError> {
         region: word(from, REGION),
         member_bytes: word(from, MEMBER_BYTES),
     };
-    geometry.check()?;
+    geometry.check().map_err(|_| SuperblockError::Invalid("geometry"))?;
     let has_stripes = from[8..10] == VERSION_PARITY.to_le_bytes();
     if has_stripes != (geometry.level.parities() > 0) {
         return Err(SuperblockError::Invalid("level"));

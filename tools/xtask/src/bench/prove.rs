@@ -156,8 +156,8 @@ fn side_by_side(durio: &Path, interrupt: &Interrupt) -> Result<[u64; 3]> {
     );
     figures::print_table(&["disk", "durio", "fio's verify"], rows);
     println!(
-        "\nA false alarm of fio's is of its last write, which it counts before the flush has returned: in one \
-         that\nwas looked at, 11,591 blocks were written, 11,590 flushed, and block 11,591 was missed."
+        "\nfio's false alarms concern its last write, which it counts before the flush has returned: in one \
+         that\nwas examined, 11,591 blocks were written, 11,590 flushed, and block 11,591 was missed."
     );
     Ok(counts)
 }

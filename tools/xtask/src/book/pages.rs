@@ -74,7 +74,7 @@ const KINDS: [ExplanationPage; 5] = [
         page: "reference/advice-rules",
         title: "Advice rules",
         intro: "What `durio advise` holds against the settings of a machine. `${…}` stands for what \
-                it reads there. Nothing that lowers durability is ever advised. Rules that a \
+                it reads there. durio never advises a setting that lowers durability. Rules that a \
                 measurement can settle are proved by `durio advise --prove ID`.",
     },
 ];
@@ -161,7 +161,7 @@ fn explanations(durio: &DurioProgram<'_>) -> Result<(Vec<BookPage>, Vec<Explaine
         let mut body = format!("{}\n\n`durio explain ID` says the same offline.\n", kind.intro);
         for it in each(&all, "explanations").filter(|term| at(term, "kind") == kind.name) {
             let id = at(it, "id");
-            explained.push(ExplainedTerm { page: kind.page, anchor: id.to_lowercase() });
+            explained.push(ExplainedTerm { page: kind.page, anchor: super::anchor(id) });
             body.push_str(&explanation(id, it));
         }
         pages.push(page(kind.page, kind.title, &body));
@@ -275,8 +275,8 @@ fn databases(durio: &DurioProgram<'_>) -> Result<BookPage> {
          of the database's own load. `durio profile show NAME` has every field with its source.\n\n\
          ## Limits\n\n{limits}\n\
          The name in the first column is what `--database` takes. Limits marked *practice* or \
-         *operator* are not the vendor's word. Nobody publishes a limit for {without}: durio shows \
-         what they wait for and gives no grade; `--goal` sets your own.\n\n## Profiles\n{profiles}"
+         *operator* are rules of thumb, not vendor limits. No limit is published for {without}: durio \
+         shows what they wait for without a grade; `--goal` sets your own.\n\n## Profiles\n{profiles}"
     );
     Ok(page("reference/databases", "Databases and their limits", &body))
 }

@@ -76,7 +76,7 @@ pub type DmTable = Vec<DmSegment>;
 /// # Errors
 /// If no volume has this number, or the process lacks CAP_SYS_ADMIN.
 pub fn dm_table(major: u32, minor: u32) -> Result<DmTable, BlockError> {
-    const OPERATION: &str = "ask for the table of a volume at";
+    const OPERATION: &str = "query the table of a volume at";
     let path = Path::new(CONTROL);
     let control = open_node(OPERATION, path, false)?;
     let mut len = BUFFER_LEN;

@@ -17,7 +17,7 @@ use super::{ioctl, open_node, padded_text};
 use crate::BlockError;
 
 /// The length of what Identify returns.
-const IDENTIFY_LEN: usize = 4096;
+const IDENTIFY_LEN: u32 = 4096;
 
 const ADMIN_GET_FEATURES: u8 = 0x0a;
 const ADMIN_GET_LOG_PAGE: u8 = 0x02;
@@ -29,7 +29,7 @@ const CNS_CONTROLLER: u32 = 0x01;
 
 /// The log of SMART / Health Information, and its length.
 const LOG_HEALTH: u32 = 0x02;
-const LOG_HEALTH_LEN: usize = 512;
+const LOG_HEALTH_LEN: u32 = 512;
 /// The whole controller, whatever namespace was opened.
 const ALL_NAMESPACES: u32 = 0xffff_ffff;
 
@@ -94,9 +94,9 @@ pub fn nvme_identity(path: &Path) -> Result<NvmeIdentity, BlockError> {
     let file = open_node(OPERATION, path, true)?;
     // Also the test whether it is an NVMe namespace at all: other drivers do not know this call.
     let namespace = namespace_id(&file).map_err(at)?;
-    let controller = identify(&file, 0, CNS_CONTROLLER).map_err(at)?;
+    let controller = read_page(&file, identify_command(0, CNS_CONTROLLER)).map_err(at)?;
     // A namespace of another command set has no such page; the controller's word remains.
-    let space = identify(&file, namespace, CNS_NAMESPACE).ok();
+    let space = read_page(&file, identify_command(namespace, CNS_NAMESPACE)).ok();
     let mut word = parse(&controller, space.as_deref());
     if word.volatile_write_cache {
         word.write_cache_enabled = write_cache_enabled(&file).ok();
@@ -114,15 +114,12 @@ pub struct NvmePowerCounters {
 }
 
 /// Asks the controller behind the namespace at `path`; none if it counts nothing.
-///
-/// # Errors
-/// As [`nvme_identity`].
 pub fn nvme_power_counters(path: &Path) -> Result<Option<NvmePowerCounters>, BlockError> {
     const OPERATION: &str = "ask the NVMe controller of";
     let at = |source| BlockError::at(OPERATION, path, source);
     let file = open_node(OPERATION, path, true)?;
     namespace_id(&file).map_err(at)?;
-    health_log(&file).map(|page| parse_power_counters(&page)).map_err(at)
+    read_page(&file, health_log_command()).map(|page| parse_power_counters(&page)).map_err(at)
 }
 
 fn namespace_id(file: &File) -> rustix::io::Result<u32> {
@@ -135,7 +132,7 @@ fn identify_command(namespace: u32, what: u32) -> AdminCommand {
     AdminCommand {
         opcode: ADMIN_IDENTIFY,
         namespace,
-        data_len: 4096,
+        data_len: IDENTIFY_LEN,
         command_10: what,
         ..AdminCommand::default()
     }
@@ -145,9 +142,9 @@ fn health_log_command() -> AdminCommand {
     AdminCommand {
         opcode: ADMIN_GET_LOG_PAGE,
         namespace: ALL_NAMESPACES,
-        data_len: 512,
+        data_len: LOG_HEALTH_LEN,
         // The upper half holds the count of 32-bit words, from zero.
-        command_10: LOG_HEALTH | (512 / 4 - 1) << 16,
+        command_10: LOG_HEALTH | (LOG_HEALTH_LEN / 4 - 1) << 16,
         ..AdminCommand::default()
     }
 }
@@ -160,22 +157,10 @@ fn write_cache_command() -> AdminCommand {
     }
 }
 
-fn identify(file: &File, namespace: u32, what: u32) -> rustix::io::Result<Vec<u8>> {
-    let mut data = vec![0_u8; IDENTIFY_LEN];
-    let mut command = AdminCommand {
-        address: data.as_mut_ptr().expose_provenance() as u64,
-        ..identify_command(namespace, what)
-    };
-    submit(file, &mut command)?;
-    Ok(data)
-}
-
-fn health_log(file: &File) -> rustix::io::Result<Vec<u8>> {
-    let mut data = vec![0_u8; LOG_HEALTH_LEN];
-    let mut command = AdminCommand {
-        address: data.as_mut_ptr().expose_provenance() as u64,
-        ..health_log_command()
-    };
+/// The data that a command reads.
+fn read_page(file: &File, mut command: AdminCommand) -> rustix::io::Result<Vec<u8>> {
+    let mut data = vec![0_u8; command.data_len as usize];
+    command.address = data.as_mut_ptr().expose_provenance() as u64;
     submit(file, &mut command)?;
     Ok(data)
 }
@@ -190,8 +175,8 @@ fn write_cache_enabled(file: &File) -> rustix::io::Result<bool> {
 fn submit(file: &File, command: &mut AdminCommand) -> rustix::io::Result<()> {
     // SAFETY: the struct has the kernel's layout, as a test checks by its size. The kernel writes its
     // `result`, and up to `data_len` bytes at `address`: either both are zero, or they are those of
-    // the live vector in `identify` or `health_log`, to which no reference is in use during the call. The
-    // commands only read from the controller.
+    // the live vector in `read_page`, to which no reference is in use during the call. The commands only
+    // read from the controller.
     let status = unsafe { ioctl(file, ADMIN, std::ptr::from_mut(command).cast()) }?;
     // A positive result is a status of the controller, such as an invalid field.
     if status == 0 { Ok(()) } else { Err(rustix::io::Errno::OPNOTSUPP) }
@@ -274,7 +259,7 @@ mod tests {
 
     /// Made by hand from the specification: a controller's page with these fields.
     fn controller(vwc: u8, awun: u16, awupf: u16) -> Vec<u8> {
-        let mut page = vec![0; IDENTIFY_LEN];
+        let mut page = vec![0; IDENTIFY_LEN as usize];
         page[24..64].copy_from_slice(format!("{:40}", "FASTDISK 3000").as_bytes());
         page[64..72].copy_from_slice(b"GDC5602Q");
         page[520..522].copy_from_slice(&0b1_0000_1100_u16.to_le_bytes());
@@ -286,7 +271,7 @@ mod tests {
 
     /// A namespace in format 1 of `1 << power` bytes, with or without counts of its own.
     fn namespace(power: u8, own: Option<(u16, u16)>) -> Vec<u8> {
-        let mut page = vec![0; IDENTIFY_LEN];
+        let mut page = vec![0; IDENTIFY_LEN as usize];
         page[26] = 1;
         page[128 + 4 + 2] = power;
         if let Some((nawun, nawupf)) = own {
@@ -299,7 +284,7 @@ mod tests {
 
     /// Made by hand from the specification: a log with these counters, and others around them.
     fn health(power_cycles: u128, unsafe_shutdowns: u128) -> Vec<u8> {
-        let mut page = vec![0xa5; LOG_HEALTH_LEN];
+        let mut page = vec![0xa5; LOG_HEALTH_LEN as usize];
         page[112..128].copy_from_slice(&power_cycles.to_le_bytes());
         page[144..160].copy_from_slice(&unsafe_shutdowns.to_le_bytes());
         page

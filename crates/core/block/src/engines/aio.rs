@@ -53,7 +53,7 @@ fn set_up(depth: u32) -> Result<AioContext, BlockError> {
     AioContext::new(depth).map_err(|error| match error.raw_os_error() {
         Some(libc::EAGAIN) => {
             let reason = "more operations than fs.aio-max-nr leaves";
-            BlockError::because(ErrorKind::Busy, OPERATION, None, reason)
+            BlockError::because(ErrorKind::Busy, OPERATION, reason)
         }
         _ => BlockError::new(OPERATION, error),
     })
@@ -87,9 +87,6 @@ pub struct AioEngine<C: Clock> {
 
 impl<C: Clock> AioEngine<C> {
     /// An engine over an open file, for `depth` operations in flight.
-    ///
-    /// # Errors
-    /// If the kernel gives no context of that depth.
     pub fn new(clock: C, file: OwnedFd, buffers: Buffers, depth: u32) -> Result<Self, BlockError> {
         let context = set_up(depth)?;
         let depth = usize::try_from(depth).unwrap_or(usize::MAX);

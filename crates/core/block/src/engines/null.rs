@@ -161,14 +161,6 @@ impl Engine for NullEngine {
         self.buffers.slot_mut(slot as usize)
     }
 
-    fn exchange(
-        &mut self,
-        operations: &[Operation],
-        completions: &mut [Completion],
-    ) -> Result<usize, BlockError> {
-        self.take(operations, completions, Ticks(u64::MAX))
-    }
-
     fn exchange_until(
         &mut self,
         operations: &[Operation],
@@ -176,7 +168,7 @@ impl Engine for NullEngine {
         deadline: Ticks,
     ) -> Result<usize, BlockError> {
         let count = self.take(operations, completions, deadline)?;
-        if count == 0 {
+        if count == 0 && deadline != Ticks::NEVER {
             self.clock.advance_to(deadline);
         }
         Ok(count)

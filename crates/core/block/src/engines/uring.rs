@@ -30,7 +30,9 @@ use crate::{
     BlockError, Buffers, Capabilities, Clock, Completion, Engine, EngineFacts, Operation,
     OperationKind, Ticks,
 };
-use entries::{RingDescriptor, SlotEntries};
+use entries::SlotEntries;
+
+pub(crate) use entries::RingDescriptor;
 
 /// The kernel registers at most this many buffers (IORING_MAX_REG_BUFFERS, io_uring/rsrc.c).
 const REGISTERED_BUFFERS_MAX: usize = 1 << 14;
@@ -48,7 +50,7 @@ const REFUSED_WAIT: Duration = Duration::from_millis(1);
 
 /// A ring, built in the thread that uses it: SINGLE_ISSUER refuses every other.
 pub struct Ring {
-    ring: IoUring,
+    pub(crate) ring: IoUring,
     facts: EngineFacts,
 }
 
@@ -60,9 +62,6 @@ impl std::fmt::Debug for Ring {
 
 impl Ring {
     /// A ring for `depth` operations in flight.
-    ///
-    /// # Errors
-    /// If the kernel has no io_uring or forbids it.
     pub fn new(depth: u32) -> Result<Self, BlockError> {
         let fail = |error| BlockError::new("set up io_uring", error);
         let mut facts = EngineFacts::default();
@@ -79,11 +78,6 @@ impl Ring {
             }
             Err(error) => Err(fail(error)),
         }
-    }
-
-    /// The ring alone, to register other objects with it.
-    pub(crate) fn into_ring(self) -> IoUring {
-        self.ring
     }
 }
 
@@ -143,9 +137,6 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
     /// them), which the ring keeps open until the engine is dropped. Buffers
     /// that the kernel does not register (RLIMIT_MEMLOCK of plain users) are used unregistered,
     /// and the facts say so.
-    ///
-    /// # Errors
-    /// If the kernel does not register the files.
     pub fn new(
         clock: C,
         ring: &'ring mut Ring,
@@ -375,7 +366,9 @@ impl<'ring, C: Clock> UringEngine<'ring, C> {
             let arguments = types::SubmitArgs::new().timespec(&timeout);
             match self.submitter.submit_with_args(1, &arguments) {
                 Ok(_) => {}
-                Err(error) if ends_a_wait(&error) => {}
+                // ETIME: its timeout expired.
+                Err(error) if error.raw_os_error() == Some(libc::ETIME) => {}
+                Err(error) if Errno::from_io_error(&error).is_some_and(is_transient) => {}
                 Err(error) => return Err(BlockError::new("wait for io_uring", error)),
             }
             now = self.look();
@@ -454,13 +447,8 @@ fn in_flight(slot: u32) -> ! {
     panic!("slot {slot} is in flight")
 }
 
-/// True if the error only ends a wait; ETIME: its timeout expired.
-fn ends_a_wait(error: &io::Error) -> bool {
-    Errno::from_io_error(error).is_some_and(|error| error == Errno::TIME || is_transient(error))
-}
-
 /// EINTR: a signal came; EAGAIN and EBUSY: the kernel is out of requests until some are reaped.
-fn is_transient(error: Errno) -> bool {
+pub(crate) fn is_transient(error: Errno) -> bool {
     matches!(error, Errno::INTR | Errno::AGAIN | Errno::BUSY)
 }
 

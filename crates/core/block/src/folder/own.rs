@@ -98,9 +98,6 @@ impl Folder {
     }
 
     /// How long ago something was made in it or removed from it; zero if its clock is ahead.
-    ///
-    /// # Errors
-    /// If it cannot be looked at.
     pub fn age(&self) -> io::Result<Duration> {
         let modified = fs::File::from(self.held.try_clone()?).metadata()?.modified()?;
         Ok(modified.elapsed().unwrap_or_default())
@@ -118,7 +115,8 @@ impl Folder {
     fn remove_down_to(&self, name: &OsStr, depth: u32) -> io::Result<()> {
         let folder = self.own_folder(name)?.ok_or(io::ErrorKind::NotFound)?;
         if depth == 0 || fstat(&folder.held)?.st_dev != fstat(&self.held)?.st_dev {
-            let reason = "it is deeper than any run folder, or a filesystem is mounted there";
+            let reason =
+                "it is nested deeper than any run folder, or a filesystem is mounted there";
             return Err(refused(format!("'{}': {reason}", folder.path.display())));
         }
         for inside in folder.names()? {
@@ -214,7 +212,7 @@ fn check_link(folder: &OwnedFd, link: &OwnedFd, path: &Path) -> io::Result<()> {
         return Ok(());
     }
     let owner = link.st_uid;
-    Err(refused(format!("'{}' is a link that user {owner} can exchange", path.display())))
+    Err(refused(format!("'{}' is a link that user {owner} can replace", path.display())))
 }
 
 fn absent<T>(found: io::Result<T>) -> io::Result<Option<T>> {

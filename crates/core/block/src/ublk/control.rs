@@ -102,9 +102,6 @@ impl UblkControl {
     }
 
     /// Adds a device that stays invisible until it is started.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
     pub fn add(&mut self, shape: &UblkShape) -> Result<UblkDevice, BlockError> {
         let mut info = DeviceInfo {
             queues: shape.queues,
@@ -173,7 +170,7 @@ impl UblkControl {
     /// The processors whose requests come in this queue.
     fn processors(&mut self, device: &UblkDevice, queue: u16) -> Result<CpuSet, BlockError> {
         let mut bits = [0_u64; CpuSet::MAX_CPU / 64];
-        let (what, number) = ("ask for the processors of a ublk queue", device.number);
+        let (what, number) = ("query the CPUs of a ublk queue", device.number);
         self.command(what, READ, 0x01, number, queue.into(), Some(&mut bits))?;
         let mut set = CpuSet::new();
         let is_set = |processor: &usize| bits[*processor / 64] >> (*processor % 64) & 1 != 0;
@@ -182,9 +179,6 @@ impl UblkControl {
     }
 
     /// The device with this mark, if there is one.
-    ///
-    /// # Errors
-    /// If the kernel does not say which devices there are.
     pub fn find(&mut self, mark: u64) -> Result<Option<UblkDevice>, BlockError> {
         let fail = |error| BlockError::at("read", Path::new(CHARACTER_DEVICES), error);
         for entry in fs::read_dir(CHARACTER_DEVICES).map_err(fail)? {
@@ -201,9 +195,6 @@ impl UblkControl {
     }
 
     /// The state of a device.
-    ///
-    /// # Errors
-    /// If no device has this number.
     pub fn look(&mut self, number: u32) -> Result<UblkDevice, BlockError> {
         let mut info = DeviceInfo::default();
         self.command("look at a ublk device", READ, 0x02, number, 0, Some(&mut info))?;
@@ -211,9 +202,6 @@ impl UblkControl {
     }
 
     /// Makes the block device, which this process serves; waits until all tags of its queues are fetched.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
     pub fn start(&mut self, device: &UblkDevice) -> Result<(), BlockError> {
         let server = std::process::id().into();
         self.order("start a ublk device", 0x06, device, server)?;
@@ -234,9 +222,6 @@ impl UblkControl {
     }
 
     /// Continues with a device whose queues this process has fetched.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
     pub fn end_recovery(&mut self, device: &UblkDevice) -> Result<(), BlockError> {
         let server = std::process::id().into();
         self.order("resume a ublk device", 0x11, device, server)
@@ -244,17 +229,11 @@ impl UblkControl {
 
     /// Takes the block device away once the requests on their way have been answered. The queues
     /// get nothing more. Requests to a device without a server fail.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
     pub fn stop(&mut self, device: &UblkDevice) -> Result<(), BlockError> {
         self.order("stop a ublk device", 0x07, device, 0)
     }
 
     /// Deletes a stopped device; waits until no process has its queues.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
     pub fn delete(&mut self, device: &UblkDevice) -> Result<(), BlockError> {
         self.order("delete a ublk device", 0x05, device, 0)
     }

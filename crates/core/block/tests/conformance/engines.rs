@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use durio_base::Nanos;
-use durio_block::testkit::conformance::{Body, Files, Lend, Setup, Suite};
 use durio_block::testkit::{note_skip, open_path};
 use durio_block::{
     AioEngine, BlockError, Buffers, Clock, Completion, Engine, EngineKind, MmapEngine,
     MonotonicClock, NullAnswers, NullEngine, OpenMode, Operation, OperationKind, Ring, SyncEngine,
     Ticks, TscClock, UringEngine, VirtualClock, WriteFlags,
 };
+use testkit::conformance::{Body, Files, Lend, Setup, Suite};
 
 fn directory() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")

@@ -1,11 +1,11 @@
 //! The tester tested: engines with one planted fault each, which the suite must find by name.
 
-use durio_block::testkit::conformance::{Body, Files, Report, Setup, Suite};
 use durio_block::testkit::note_skip;
 use durio_block::{
     BlockError, Capabilities, Completion, Engine, EngineFacts, MonotonicClock, Operation,
     OperationKind, SyncEngine, Ticks, WriteFlags,
 };
+use testkit::conformance::{Body, Files, Report, Setup, Suite};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {

@@ -79,12 +79,17 @@ fn each_refusal_has_its_words_and_its_way_out() {
     let signed = || GuardRefusal::Signatures(vec!["ext4".to_owned(), "gpt".to_owned()]);
     let rows = [
         (signed(), false, "'/d/x' holds ext4, gpt", "--force-signature"),
-        (signed(), true, "something was written over it: ext4, gpt", "leave it out"),
+        (
+            signed(),
+            true,
+            "'/d/x' is a member, but was partly overwritten: ext4, gpt",
+            "leave it out",
+        ),
         (GuardRefusal::NoMember, true, "'/d/x' is not a member of a durio RAID", ""),
         (
             GuardRefusal::Locked,
             false,
-            "another durio or another program has locked '/d/x'",
+            "'/d/x' is locked by another durio or another program",
             "wait until",
         ),
         (

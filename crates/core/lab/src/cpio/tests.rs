@@ -157,6 +157,38 @@ fn folders_come_before_what_is_in_them_and_links_are_not_replaced_by_folders() {
 }
 
 #[test]
+fn an_entry_has_the_permissions_of_its_kind_and_a_copy_those_of_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut tree = Tree::default();
+    tree.bytes("/etc/passwd", "root");
+    tree.symlink("/link", "etc");
+    tree.device("/dev/null", 1, 3);
+    tree.directory("/tmp");
+    for (name, mode) in [("program", 0o4750), ("secret", 0o600)] {
+        let path = folder.path().join(name);
+        fs::write(&path, name).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        tree.host_file(Path::new("/own").join(name), path);
+    }
+    let entries = read_all(&tree.write_to(Vec::new()).unwrap()).unwrap();
+    let found =
+        entries.iter().map(|(header, _)| (header.path.to_str().unwrap(), header.permissions));
+    let expected = [
+        ("dev", 0o755),
+        ("dev/null", 0o600),
+        ("etc", 0o755),
+        ("etc/passwd", 0o644),
+        ("link", 0o777),
+        ("own", 0o755),
+        // Without the bit that runs it as its owner.
+        ("own/program", 0o750),
+        ("own/secret", 0o600),
+        ("tmp", 0o755),
+    ];
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn folders_of_this_machine_are_copied_with_their_links() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("a")).unwrap();

@@ -1,5 +1,6 @@
 //! The guest's end of the port to its host: frames, interrupts, and the archive of files to bring out.
 
+use std::error::Error;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -11,9 +12,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::system::{RebootCommand, reboot};
 
+use crate::LabRequest;
 use crate::cpio::Tree;
 use crate::wire::{GuestFrame, INTERRUPT, PORT_NAME, WITNESS_NAME};
-use crate::{LabError, LabRequest};
 
 /// How long the kernel may take to show a device after its driver was loaded.
 const SHOWN_WITHIN: Duration = Duration::from_secs(20);
@@ -129,12 +130,15 @@ pub(super) fn link(target: &Path, path: &Path) -> io::Result<()> {
 }
 
 fn device_of_port(name: &str) -> Option<PathBuf> {
-    let ports = fs::read_dir("/sys/class/virtio-ports").ok()?;
-    let is_ours = |folder: &PathBuf| {
+    device_in("/sys/class/virtio-ports", |folder| {
         fs::read_to_string(folder.join("name")).is_ok_and(|text| text.trim_end() == name)
-    };
-    let folder = ports.filter_map(|entry| Some(entry.ok()?.path())).find(is_ours)?;
-    let device = Path::new("/dev").join(folder.file_name()?);
+    })
+}
+
+/// The device whose folder in a class is this one.
+pub(super) fn device_in(class: &str, is_it: impl Fn(&Path) -> bool) -> Option<PathBuf> {
+    let mut folders = fs::read_dir(class).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let device = Path::new("/dev").join(folders.find(|folder| is_it(folder))?.file_name()?);
     device.exists().then_some(device)
 }
 
@@ -149,9 +153,9 @@ pub(super) fn bring_out(port: &Port, folder: &Path) -> io::Result<()> {
     let sent = tree
         .host_tree(Path::new("/"), folder)
         .and_then(|()| tree.write_to(BufWriter::with_capacity(PART_BYTES, Sender { port })));
-    sent.map(drop).map_err(|error| match error {
-        LabError::Io { source, .. } => io::Error::other(format!("cannot copy out: {source}")),
-        other => io::Error::other(other),
+    sent.map(drop).map_err(|error| match error.source() {
+        Some(source) => io::Error::other(format!("cannot copy out: {source}")),
+        None => io::Error::other(error),
     })
 }
 

@@ -19,7 +19,7 @@ fn archive(entries: &[(&str, CpioKind, &[u8])]) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-fn unpacked(bytes: &[u8], folder: &Path) -> Result<SkippedEntries, LabError> {
+fn unpacked(bytes: &[u8], folder: &Path) -> Result<SkippedEntries, CommandError> {
     unpack(bytes, &Folder::open_or_make(folder).unwrap())
 }
 
@@ -125,7 +125,7 @@ fn more_entries_or_bytes_than_a_guest_may_bring_out_are_refused() {
     let bytes = archive(&files);
     let limits = |entries, bytes| UnpackLimits { entries, bytes };
     let refusal = |limits| unpack_within(limits, bytes.as_slice(), &folder).unwrap_err();
-    let text = |error: LabError| std::error::Error::source(&error).unwrap().to_string();
+    let text = |error: CommandError| std::error::Error::source(&error).unwrap().to_string();
     assert!(text(refusal(limits(3, 16))).contains("more than 3 entries"));
     entries.iter().for_each(|name| folder.remove_file(name).unwrap());
     assert!(text(refusal(limits(4, 15))).contains("more than 15 B"));

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use crate::wire::{self, WireReader, info, option, reply, transmission};
 use crate::{Export, NbdError, NbdErrorKind, PAYLOAD_MAX};
 
-const OPERATION: &str = "agree on an export with the server";
+const OPERATION: &str = "negotiate an export with the server";
 
 /// The second word of an old-style server.
 const OLD_STYLE_MAGIC: u64 = 0x0000_4202_8186_1253;
@@ -60,14 +60,14 @@ fn greet(stream: &mut (impl Read + Write)) -> Result<bool, NbdError> {
     let magic = u64::from_be_bytes(receive(stream)?);
     let style = u64::from_be_bytes(receive(stream)?);
     if magic != wire::SERVER_MAGIC {
-        return Err(violation("it is not an NBD server that answers there"));
+        return Err(violation("the server there does not speak NBD"));
     }
     if style == OLD_STYLE_MAGIC {
         let reason = "the server speaks the old style of NBD";
         return Err(NbdError::because(NbdErrorKind::Unsupported, OPERATION, reason));
     }
     if style != wire::OPTION_MAGIC {
-        return Err(violation("it is not an NBD server that answers there"));
+        return Err(violation("the server there does not speak NBD"));
     }
     let flags = u16::from_be_bytes(receive(stream)?) & (wire::FIXED_NEWSTYLE | wire::NO_ZEROES);
     send(stream, &u32::from(flags).to_be_bytes())?;
@@ -183,16 +183,16 @@ fn take_answer(stream: &mut impl Read, option: u32) -> Result<OptionReply, NbdEr
 /// The server's refusal, with its message if it has one.
 fn refused(answer: &OptionReply) -> NbdError {
     let (kind, reason) = match answer.kind {
-        reply::ERR_UNKNOWN => (NbdErrorKind::NotFound, "the server has no export of this name"),
+        reply::ERR_UNKNOWN => (NbdErrorKind::NotFound, "the server has no export with this name"),
         ERR_TLS_REQD => (NbdErrorKind::Unsupported, "the server wants TLS"),
         kind if kind & reply::ERROR != 0 => (NbdErrorKind::Unsupported, "the server refuses"),
-        _ => return violation("the server gives an answer that this option does not have"),
+        _ => return violation("the server's answer is not valid for this option"),
     };
     let said = String::from_utf8_lossy(&answer.data);
     let said: String = said.chars().filter(|letter| !letter.is_control()).take(200).collect();
     match said.is_empty() {
         true => NbdError::because(kind, OPERATION, reason),
-        false => NbdError::because(kind, OPERATION, &format!("{reason}: {said}")),
+        false => NbdError::because(kind, OPERATION, format!("{reason}: {said}")),
     }
 }
 
@@ -208,7 +208,7 @@ fn receive<const N: usize>(stream: &mut impl Read) -> Result<[u8; N], NbdError> 
 
 fn send_option(stream: &mut impl Write, option: u32, data: &[&[u8]]) -> Result<(), NbdError> {
     let mut bytes = Vec::new();
-    wire::push_option(&mut bytes, option, data);
+    wire::push_option(&mut bytes, wire::OPTION_MAGIC, &[option], data);
     send(stream, &bytes)
 }
 
@@ -223,7 +223,7 @@ fn lost(error: std::io::Error) -> NbdError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::socket::ScriptedPeer;
+    use crate::tests::ScriptedPeer;
 
     const GREETING: &[u8] = b"NBDMAGICIHAVEOPT\0\x03";
 
@@ -329,7 +329,7 @@ mod tests {
             agreed(&[&answer(7, (1 << 31) + number, words.as_bytes())]).unwrap_err()
         };
         assert_eq!(refusal(5, ""), "the server wants TLS");
-        assert_eq!(refusal(6, "no\n"), "the server has no export of this name: no");
+        assert_eq!(refusal(6, "no\n"), "the server has no export with this name: no");
         assert_eq!(refusal(2, ""), "the server refuses");
         let words = "é".repeat(201);
         assert_eq!(refusal(2, &words), format!("the server refuses: {}", "é".repeat(200)));

@@ -61,7 +61,7 @@ fn greet(stream: &mut (impl Read + Write)) -> Result<bool, NbdError> {
     send(stream, &greeting)?;
     let answer = u32::from_be_bytes(receive(stream)?);
     if answer & !u32::from(flags) != 0 {
-        return Err(violation("the client has flags that this server does not know"));
+        return Err(violation("the client sent flags that this server does not know"));
     }
     Ok(answer & u32::from(wire::NO_ZEROES) == 0)
 }
@@ -99,7 +99,7 @@ impl Handshake {
 
     fn skip(&mut self, stream: &mut impl Read, option: u32, length: u32) -> Result<(), NbdError> {
         if option == option::EXPORT_NAME || length > SKIPPED_BYTES_MAX {
-            return Err(violation("the client sends an option of too many bytes"));
+            return Err(violation("the client sent an option that is too long"));
         }
         let skipped = std::io::copy(&mut stream.take(length.into()), &mut std::io::sink());
         if skipped.map_err(lost)? < length.into() {
@@ -127,7 +127,7 @@ impl Handshake {
     }
 
     fn reply(&mut self, option: u32, kind: u32, data: &[&[u8]]) {
-        wire::push_option_reply(&mut self.out, option, kind, data);
+        wire::push_option(&mut self.out, wire::OPTION_REPLY_MAGIC, &[option, kind], data);
     }
 
     fn refuse(&mut self, option: u32, reason: &str) {
@@ -154,7 +154,7 @@ impl Handshake {
 
     fn list(&mut self, data: &[u8]) {
         if !data.is_empty() {
-            return self.refuse(option::LIST, "a list is asked for without data");
+            return self.refuse(option::LIST, "a list request must not carry data");
         }
         let name = self.agreed.export.name.clone();
         let length = wire::length_u32(name.len()).to_be_bytes();
@@ -172,11 +172,11 @@ impl Handshake {
 
     fn inform(&mut self, option: u32, data: &[u8]) -> HandshakeStep {
         let Some((name, wanted)) = parse_info(data) else {
-            self.refuse(option, "the name and the list of queries do not fit the length");
+            self.refuse(option, "the name and the list of queries do not match the length");
             return HandshakeStep::Option;
         };
         if !self.is_known(name) {
-            self.reply(option, reply::ERR_UNKNOWN, &[b"there is no export of this name"]);
+            self.reply(option, reply::ERR_UNKNOWN, &[b"there is no export with this name"]);
             return HandshakeStep::Option;
         }
         let export = self.agreed.export.clone();
@@ -194,19 +194,8 @@ impl Handshake {
     }
 
     fn flags(&self) -> u16 {
-        let export = &self.agreed.export;
-        let given = [
-            (true, transmission::HAS_FLAGS),
-            (export.read_only, transmission::READ_ONLY),
-            (export.flush, transmission::FLUSH),
-            (export.fua, transmission::FUA),
-            (export.rotational, transmission::ROTATIONAL),
-            (export.trim, transmission::TRIM),
-            (export.write_zeroes, transmission::WRITE_ZEROES),
-            (self.agreed.structured, transmission::DF),
-            (export.multi_conn, transmission::MULTI_CONN),
-        ];
-        given.into_iter().filter(|(has, _)| *has).fold(0, |flags, (_, flag)| flags | flag)
+        let structured = if self.agreed.structured { transmission::DF } else { 0 };
+        wire::flags_of(&self.agreed.export) | structured
     }
 
     fn contexts(&mut self, option: u32, data: &[u8]) {
@@ -219,10 +208,10 @@ impl Handshake {
             return self.refuse(option, "structured replies come first");
         }
         let Some((name, queries)) = parse_queries(data) else {
-            return self.refuse(option, "the queries do not fit the length");
+            return self.refuse(option, "the queries do not match the length");
         };
         if !self.is_known(name) {
-            let reason = b"there is no export of this name";
+            let reason = b"there is no export with this name";
             return self.reply(option, reply::ERR_UNKNOWN, &[reason]);
         }
         let asks =
@@ -266,5 +255,5 @@ fn send(stream: &mut impl Write, bytes: &[u8]) -> Result<(), NbdError> {
 }
 
 fn lost(error: std::io::Error) -> NbdError {
-    NbdError::new("speak with a client about an export", error)
+    NbdError::new("negotiate an export with a client", error)
 }

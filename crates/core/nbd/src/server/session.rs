@@ -17,7 +17,7 @@ use super::handshake::ServerAgreement;
 use super::violation;
 use crate::server::connections::{Budget, BudgetShare};
 use crate::server::stream::{Inbox, Replies, ReplyBody};
-use crate::wire::{RequestHead, command, flag};
+use crate::wire::{RequestHead, command, flag, number_and_words};
 use crate::{Command, Connection, Export, NbdError, Refusal, Request};
 
 /// Bytes of data after which a batch is carried out, even if more has arrived: this plus one
@@ -72,10 +72,11 @@ pub(super) fn run(
                     large = Some(Large { _share: share, since: Instant::now() });
                 }
                 if large.as_ref().is_some_and(|large| large.is_late(Instant::now())) {
-                    return Err(violation("a request takes longer than a minute to arrive"));
+                    return Err(violation("a request took longer than a minute to arrive"));
                 }
                 match session.inbox.fill(stream, wanted) {
-                    Ok(0) => return session.end_of_stream(),
+                    Ok(0) if session.is_between_requests() => return Ok(()),
+                    Ok(0) => return Err(violation("the connection ended within a request")),
                     Ok(_) => {}
                     // Between two requests a client may be silent indefinitely.
                     Err(error) if is_silence(&error) && session.is_between_requests() => {}
@@ -255,7 +256,7 @@ impl ServerSession<'_> {
                 _ => match outcomes.next().unwrap_or(Err(Refusal::Io)) {
                     Ok(()) if taken.head.command == command::READ => ReplyBody::Data(data.len()),
                     Ok(()) => ReplyBody::Done,
-                    Err(refusal) => ReplyBody::Refused(refusal, words_of(refusal)),
+                    Err(refusal) => ReplyBody::Refused(refusal, number_and_words(refusal).1),
                 },
             };
             self.replies.push(&taken.head, answer, data.len());
@@ -269,13 +270,6 @@ impl ServerSession<'_> {
 
     fn is_between_requests(&self) -> bool {
         self.inbox.bytes().is_empty() && self.skipping.is_none()
-    }
-
-    fn end_of_stream(&self) -> Result<(), NbdError> {
-        if self.is_between_requests() {
-            return Ok(());
-        }
-        Err(violation("the connection ended within a request"))
     }
 }
 
@@ -330,9 +324,9 @@ fn extents(taken: &ParsedRequest, connection: &mut dyn Connection) -> Vec<crate:
 fn check(head: &RequestHead, agreed: &ServerAgreement) -> Result<(), (Refusal, &'static str)> {
     let export = &agreed.export;
     let allowed = flags_of(head.command, agreed)
-        .ok_or((Refusal::Invalid, "the export does not have this command"))?;
+        .ok_or((Refusal::Invalid, "the export does not support this command"))?;
     if head.flags & !allowed != 0 {
-        return Err((Refusal::Invalid, "a flag that this command does not have here"));
+        return Err((Refusal::Invalid, "this command does not support that flag"));
     }
     let writes = [command::WRITE, command::TRIM, command::WRITE_ZEROES].contains(&head.command);
     if writes && export.read_only {
@@ -341,7 +335,7 @@ fn check(head: &RequestHead, agreed: &ServerAgreement) -> Result<(), (Refusal, &
     if head.command == command::FLUSH {
         return match (head.offset, head.length) {
             (0, 0) => Ok(()),
-            _ => Err((Refusal::Invalid, "a flush has no offset and no length")),
+            _ => Err((Refusal::Invalid, "a flush must not have an offset or a length")),
         };
     }
     check_range(head, export)
@@ -371,7 +365,7 @@ fn check_range(head: &RequestHead, export: &Export) -> Result<(), (Refusal, &'st
         return Err((Refusal::Invalid, "a length of zero"));
     }
     if has_payload && length > export.payload_max() {
-        return Err((Refusal::Invalid, "more data than a request may have"));
+        return Err((Refusal::Invalid, "more data than a request may carry"));
     }
     let min = u64::from(export.block_size_min);
     if !offset.is_multiple_of(min) || !u64::from(length).is_multiple_of(min) {
@@ -385,20 +379,6 @@ fn check_range(head: &RequestHead, export: &Export) -> Result<(), (Refusal, &'st
     Ok(())
 }
 
-/// The message to a client about a storage's refusal.
-fn words_of(refusal: Refusal) -> &'static str {
-    match refusal {
-        Refusal::Permission => "not permitted",
-        Refusal::Io | Refusal::Gone => "the storage failed",
-        Refusal::Memory => "no memory",
-        Refusal::Invalid => "the storage does not take this request",
-        Refusal::NoSpace => "no space",
-        Refusal::TooLong => "too long",
-        Refusal::Unsupported => "not supported",
-        Refusal::Shutdown => "the server is ending",
-    }
-}
-
 fn lost(error: io::Error) -> NbdError {
     NbdError::new("serve a client", error)
 }
@@ -406,7 +386,7 @@ fn lost(error: io::Error) -> NbdError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::socket::ScriptedPeer;
+    use crate::tests::ScriptedPeer;
     use crate::{MemoryStorage, Storage};
 
     /// What a server says to these requests that has no memory for all connections any more.

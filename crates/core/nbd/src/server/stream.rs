@@ -113,21 +113,18 @@ impl Replies {
             // Without data, the short form is permitted in any case.
             ReplyBody::Done => wire::push_simple_reply(&mut self.heads, 0, head.cookie),
             ReplyBody::Data(length) => {
-                self.push_data_head(head, length);
+                if self.structured {
+                    let length = wire::length_u32(8 + length);
+                    wire::push_chunk(&mut self.heads, chunk::OFFSET_DATA, head.cookie, length);
+                    self.heads.extend(head.offset.to_be_bytes());
+                } else {
+                    wire::push_simple_reply(&mut self.heads, 0, head.cookie);
+                }
                 self.pieces.push((self.heads.len(), begin, begin + length));
             }
             ReplyBody::Status(extents) => self.push_status(head, &extents),
             ReplyBody::Refused(refusal, words) => self.push_refusal(head.cookie, refusal, words),
         }
-    }
-
-    fn push_data_head(&mut self, head: &RequestHead, length: usize) {
-        if !self.structured {
-            return wire::push_simple_reply(&mut self.heads, 0, head.cookie);
-        }
-        let length = wire::length_u32(8 + length);
-        wire::push_chunk(&mut self.heads, chunk::OFFSET_DATA, head.cookie, length);
-        self.heads.extend(head.offset.to_be_bytes());
     }
 
     /// Needs structured replies, which are negotiated before metadata contexts.
@@ -143,7 +140,7 @@ impl Replies {
     }
 
     fn push_refusal(&mut self, cookie: u64, refusal: Refusal, words: &str) {
-        let number = wire::error_number(refusal);
+        let (number, _) = wire::number_and_words(refusal);
         if !self.structured {
             return wire::push_simple_reply(&mut self.heads, number, cookie);
         }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use durio_block::testkit::conformance::{Body, Lend, Setup, Store, Suite, Target};
 use durio_block::testkit::note_skip;
 use durio_block::{Clock, MonotonicClock};
 use durio_nbd::{Address, Endpoint, Export, MemoryStorage, NbdEngine, Uri};
+use testkit::conformance::{Body, Lend, Setup, Store, Suite, Target};
 
 use crate::serving::{folder, is_missing, served, served_at};
 

@@ -140,16 +140,21 @@ proptest! {
     }
 }
 
+/// A chunk of a structured answer.
+fn part_of_answer(flags: u8, kind: u16, cookie: u64, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = 0x668e_33ef_u32.to_be_bytes().to_vec();
+    bytes.extend([0, flags]);
+    bytes.extend(kind.to_be_bytes());
+    bytes.extend(cookie.to_be_bytes());
+    bytes.extend(u32::try_from(payload.len()).unwrap().to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
 #[test]
 fn an_answer_in_pieces_and_one_with_an_error_are_understood() {
     let chunk = |flags: u8, kind: u16, slot: u64, payload: &[u8]| {
-        let mut bytes = 0x668e_33ef_u32.to_be_bytes().to_vec();
-        bytes.extend([0, flags]);
-        bytes.extend(kind.to_be_bytes());
-        bytes.extend(cookie(slot).to_be_bytes());
-        bytes.extend(u32::try_from(payload.len()).unwrap().to_be_bytes());
-        bytes.extend(payload);
-        bytes
+        part_of_answer(flags, kind, cookie(slot), payload)
     };
     let data = |offset: u64, length: usize| [&offset.to_be_bytes()[..], &vec![7; length]].concat();
     let hole = [&1024_u64.to_be_bytes()[..], &1024_u32.to_be_bytes()].concat();
@@ -170,6 +175,47 @@ fn an_answer_in_pieces_and_one_with_an_error_are_understood() {
     let mut whole = words;
     whole[6] = chunk(1, 1, 2, &data(2 * 4096, 4096));
     assert_eq!(results(engine(&whole.concat()).unwrap()), [4096, -libc::ENOSPC, 4096, 0]);
+}
+
+#[test]
+fn holes_of_an_answer_are_zeros_wherever_they_are_in_a_slot_that_was_used_before() {
+    let (own, mut server) = UnixStream::pair().unwrap();
+    server.write_all(&handshake(true)).unwrap();
+    let buffers = Buffers::new(1, 4096);
+    let mut engine = NbdEngine::over(Socket::from(own), "", MonotonicClock, buffers).unwrap();
+    let read = Operation { length: 3072, offset: 8192, ..operations()[0] };
+    // The parts in the order of their arrival: the place in what is read, bytes, and true for a hole.
+    let answers: [&[(usize, usize, bool)]; 6] = [
+        &[(0, 1024, true), (1024, 2048, false)],
+        &[(0, 1024, false), (1024, 512, true), (1536, 1536, false)],
+        &[(0, 2048, false), (2048, 1024, true)],
+        &[(0, 3072, true)],
+        &[(3071, 1, true), (0, 1, true), (1, 3070, false)],
+        &[(0, 1000, true), (1000, 1000, true), (2000, 1072, false)],
+    ];
+    for (number, parts) in (1_u64..).zip(answers) {
+        engine.slot_mut(0).fill(0xaa);
+        // What was not asked for stays.
+        let mut expected = [0xaa_u8; 4096];
+        let mut words = Vec::new();
+        for (at, part) in (1..).zip(parts) {
+            let &(begin, length, is_hole) = part;
+            let place = (8192 + begin as u64).to_be_bytes();
+            let rest = match is_hole {
+                true => u32::try_from(length).unwrap().to_be_bytes().to_vec(),
+                false => vec![7; length],
+            };
+            expected[begin..begin + length].fill(if is_hole { 0 } else { 7 });
+            let (is_last, kind) = (u8::from(at == parts.len()), if is_hole { 2 } else { 1 });
+            let payload = [&place[..], &rest].concat();
+            words.extend(part_of_answer(is_last, kind, number << 32, &payload));
+        }
+        server.write_all(&words).unwrap();
+        let mut completions = [Completion::default()];
+        assert_eq!(engine.exchange(&[read], &mut completions).unwrap(), 1);
+        assert_eq!(completions[0].result, 3072, "bytes");
+        assert!(*engine.slot_mut(0) == expected, "{parts:?}");
+    }
 }
 
 #[test]
@@ -194,7 +240,7 @@ fn a_late_answer_is_none_to_the_next_request_of_its_slot() {
 #[test]
 fn a_server_of_another_kind_is_told_apart() {
     let cases: [(&[u8], &str); 4] = [
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "it is not an NBD server that answers there"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "the server there does not speak NBD"),
         (b"NBDMAGIC\0\0\x42\x02\x81\x86\x12\x53", "the server speaks the old style of NBD"),
         (b"", "failed to fill whole buffer"),
         (b"NBDMAGICIHAVEOPT\0\x03GET / HTTP/1.1\r\n\r\n", "the server's answer does not match"),

@@ -301,7 +301,7 @@ fn what_cannot_be_used_is_named() {
             "no write or flush is issued and completed",
         ),
         ("PERFILE2\n", "perf script"),
-        ("\0\0\0\0", "line 1 has zero bytes"),
+        ("\0\0\0\0", "line 1 contains NUL bytes"),
     ] {
         let why = why(text);
         assert!(why.contains(words), "{text}: {why}");

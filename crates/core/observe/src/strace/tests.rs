@@ -228,7 +228,7 @@ fn what_cannot_be_used_says_what_is_missing_and_a_cut_line_is_told() {
         why("1.0 pwrite64(7, \"\"..., 1, 0) = 1\n").contains("no file paths: run strace with -y")
     );
     assert!(why("").contains("no call"));
-    assert!(why("\u{0}\u{1}(= <\n1.5 (((\n").contains("line 1 has zero bytes"));
+    assert!(why("\u{0}\u{1}(= <\n1.5 (((\n").contains("line 1 contains NUL bytes"));
     let (_, end) = read("1.0 fsync(7</x>) = 0\n1.1 fsync(7</x>) = ");
     assert_eq!(end.unwrap().ended_early.as_deref(), Some("the trace ends in the middle of a line"));
 }

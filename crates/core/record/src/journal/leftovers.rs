@@ -186,7 +186,9 @@ fn look_at_users(entry: &MadeFile) -> Option<Removal> {
             Some(Removal::Absent)
         }
         Ok(_) if entry.mark.is_some() => Some(Removal::Kept("durio never uses such a name")),
-        Ok(_) => Some(Removal::Kept("an earlier version made it, which did not mark its files")),
+        Ok(_) => Some(Removal::Kept(
+            "it was created by an earlier version, which did not mark its files",
+        )),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let parent = path.parent()?.metadata().ok()?;
             // On another device the file's own filesystem is not mounted, and its state is unknown.

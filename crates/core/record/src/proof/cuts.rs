@@ -37,7 +37,7 @@ impl Ineffective {
             }
             Self::Idle => "the target was idle: fewer than 32 acknowledged writes were at risk",
             Self::NoProof => {
-                "nothing shows that the power was gone: no counter rose, no control was lost"
+                "no evidence of a power loss: no counter rose and no control write was lost"
             }
         }
     }
@@ -135,11 +135,11 @@ pub enum LossShape {
 impl LossShape {
     pub const fn meaning(self) -> &'static str {
         match self {
-            Self::Total => "nothing that was acknowledged since power-on is there",
+            Self::Total => "everything acknowledged since power-on is lost",
             Self::Suffix => {
-                "everything acknowledged after some moment is gone: a cache was dropped"
+                "everything acknowledged after some moment is lost: a cache was dropped"
             }
-            Self::Holes => "later writes are there: they overtook the lost ones across a sync",
+            Self::Holes => "later writes are present: they overtook the lost ones across a sync",
         }
     }
 }

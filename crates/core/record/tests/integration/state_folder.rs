@@ -106,7 +106,7 @@ fn links_and_folders_of_other_users_are_refused() {
     // Another user's link on the way, also where root cannot be tricked by its name.
     symlink(&victim, at.join("link")).unwrap();
     std::os::unix::fs::lchown(at.join("link"), Some(NOBODY), None).unwrap();
-    assert!(why(&at.join("link/durio")).contains("is a link that user 65534 can exchange"));
+    assert!(why(&at.join("link/durio")).contains("is a link that user 65534 can replace"));
     // Root's own link, in a folder where others can exchange it.
     let open = at.join("open");
     fs::create_dir(&open).unwrap();
@@ -114,7 +114,7 @@ fn links_and_folders_of_other_users_are_refused() {
     for (mode, owner) in [(0o777, 0), (0o755, NOBODY), (0o775, 0)] {
         fs::set_permissions(&open, Permissions::from_mode(mode)).unwrap();
         chown(&open, Some(owner), None).unwrap();
-        assert!(why(&open.join("link/durio")).contains("can exchange"), "{mode:o} {owner}");
+        assert!(why(&open.join("link/durio")).contains("can replace"), "{mode:o} {owner}");
     }
     // Where the sticky bit keeps others from it, as in /tmp.
     chown(&open, Some(0), None).unwrap();

@@ -64,7 +64,7 @@ fn each_number_has_its_bounds() {
     is_refused(&good, "a pattern has bytes", |workload| {
         workload.contents = Contents::Pattern { bytes: Vec::new() }
     });
-    let words = "would else be new";
+    let words = "would otherwise be new";
     let repeated = |workload: &mut Workload| workload.duplicates = PerMille(1);
     is_refused(&Workload { renewal: Renewal::Never, ..random() }, words, repeated);
     is_refused(&Workload { contents: zeros(1000), ..random() }, words, repeated);
@@ -101,8 +101,8 @@ fn orders_that_contradict_each_other_are_refused() {
     is_fine(&own, |workload| workload.jumps = jumps(1000, 0));
     is_refused(&own, "a share of jumps", |workload| workload.jumps = jumps(1001, 0));
     is_refused(&own, "a share of jumps", |workload| workload.jumps = jumps(0, 1001));
-    is_refused(&random, "jumps need separate places", |workload| workload.jumps = jumps(1, 1));
-    let words = "zones of their own are independent draws";
+    is_refused(&random, "jumps need separate positions", |workload| workload.jumps = jumps(1, 1));
+    let words = "separate zones must be independent draws";
     let hot = Workload { skew: zones.clone(), ..random.clone() };
     is_fine(&hot, |workload| workload.write_skew = Some(zones.clone()));
     is_refused(&random, words, |workload| workload.write_skew = Some(zones.clone()));
@@ -161,7 +161,7 @@ fn each_skew_has_its_bounds() {
 #[test]
 fn a_log_of_batches_has_one_order_and_one_sync_for_each() {
     let good = log();
-    let words = "one batch after the other";
+    let words = "one batch after another";
     is_refused(&good, words, |workload| workload.read_share = PerMille(1));
     is_refused(&good, words, |workload| workload.pattern = Pattern::Random);
     is_refused(&good, words, |workload| workload.hole = Bytes::new(1));
@@ -184,7 +184,7 @@ fn a_log_of_batches_has_one_order_and_one_sync_for_each() {
         }
     };
     is_fine(&good, threads(4, 1024));
-    is_refused(&good, "4100 committers with a thread each are more than 4096", threads(4, 1025));
+    is_refused(&good, "4100 committers with one thread each exceed 4096", threads(4, 1025));
     is_fine(&good, |workload| {
         (workload.jobs, workload.group_commit) = (4, Some(GroupCommit::of(1025)));
     });
@@ -199,7 +199,7 @@ fn a_segment_is_written_in_blocks_of_one_size_at_one_place() {
     let segment = Workload { at_end: AtEnd::Reallocate, ..Workload::default() };
     is_refused(&segment, "blocks of one size", |workload| workload.block_mix = share(4));
     is_refused(&segment, "blocks of one size", |workload| workload.write_block_mix = share(4));
-    is_refused(&segment, "at one place", |workload| workload.own_cursors = true);
+    is_refused(&segment, "at one position", |workload| workload.own_cursors = true);
     is_fine(&random(), |workload| workload.block_mix = share(4));
     let words = "larger than the block size 4 KiB";
     is_refused(&random(), words, |workload| workload.block_mix = share(5));

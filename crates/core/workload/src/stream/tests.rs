@@ -94,7 +94,7 @@ fn orders() -> Vec<(&'static str, Workload, u64)> {
         ("zones", Workload { skew: zones(), ..random() }, 4000),
         ("zones of bytes", Workload { skew: byte_zones(700), ..random() }, 4000),
         (
-            "writes with zones of their own",
+            "writes with separate zones",
             Workload { skew: byte_zones(700), write_skew: Some(byte_zones(100)), ..random() },
             4000,
         ),

@@ -97,7 +97,7 @@ pub(super) fn read_settings(database: &str, place: &Path) -> Result<ServerSettin
     let origin = match asked {
         Ok((client, asked)) => {
             settings.from_file = asked;
-            format!("{name}: settings in effect, asked by {client}")
+            format!("{name}: settings in effect, queried by {client}")
         }
         Err(why) => {
             if database == "postgresql" && files.unread.is_empty() {
@@ -283,22 +283,13 @@ fn ask(
     wanted: &[&str],
 ) -> Result<(&'static str, Vec<DatabaseSetting>), String> {
     if database == "postgresql" {
-        let answer = answer_of(ask_postgresql(server, wanted)?, "psql")?;
+        let answer = answer_of(postgresql_question(server, wanted)?, "psql")?;
         return Ok(("psql", rows(&answer, "SHOW")));
     }
-    let in_files = known.from_file.iter().rev().find(|setting| setting.name == "socket");
-    let named = value_of(&server.options, &["socket"]).or(in_files.map(|set| set.value.as_str()));
-    let socket = named.or_else(|| MYSQL_SOCKETS.into_iter().find(|path| Path::new(path).exists()));
-    let socket = socket.ok_or("its socket was not found")?;
-    let names = quoted(wanted);
+    let socket = mysql_socket(server, known).ok_or("its socket was not found")?;
     let mut why = String::new();
     for client in ["mariadb", "mysql"] {
-        let mut command = quiet(client);
-        command
-            .args(["--no-defaults", "--batch", "--skip-column-names", "--connect-timeout=3"])
-            .arg(format!("--socket={socket}"))
-            .arg(format!("--execute=SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})"));
-        match answer_of(command, client) {
+        match answer_of(mysql_question(client, socket, wanted), client) {
             Ok(answer) => return Ok((client, rows(&answer, "SHOW GLOBAL VARIABLES"))),
             Err(reason) => why = reason,
         }
@@ -306,7 +297,26 @@ fn ask(
     Err(why)
 }
 
-fn ask_postgresql(server: &DatabaseServer, wanted: &[&str]) -> Result<Command, String> {
+/// That of its command line, of its files, or the first usual one that is there.
+fn mysql_socket<'a>(server: &'a DatabaseServer, known: &'a DatabaseSettings) -> Option<&'a str> {
+    let in_files = known.from_file.iter().rev().find(|setting| setting.name == "socket");
+    let named = value_of(&server.options, &["socket"]).or(in_files.map(|set| set.value.as_str()));
+    named.or_else(|| MYSQL_SOCKETS.into_iter().find(|path| Path::new(path).exists()))
+}
+
+fn mysql_question(client: &str, socket: &str, wanted: &[&str]) -> Command {
+    let mut command = quiet(client);
+    command
+        .args(["--no-defaults", "--batch", "--skip-column-names", "--connect-timeout=3"])
+        .arg(format!("--socket={socket}"))
+        .arg(format!(
+            "--execute=SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})",
+            quoted(wanted)
+        ));
+    command
+}
+
+fn postgresql_question(server: &DatabaseServer, wanted: &[&str]) -> Result<Command, String> {
     let status = text_of(&server.directory.join("postmaster.pid"))
         .map_err(|_| "its postmaster.pid cannot be read".to_owned())?;
     let lines: Vec<&str> = status.lines().map(str::trim).collect();
@@ -465,6 +475,91 @@ mod tests {
         let mut files = ConfigFiles::default();
         files.settings("postgresql", &server(folder.path(), &[]));
         assert_eq!(files.read.len(), FILES_MAX);
+    }
+
+    fn given(command: &Command) -> Vec<&str> {
+        command.get_args().map(|argument| argument.to_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn postgresql_is_asked_read_only_for_what_rules_read_at_the_socket_of_its_pid_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let server = server(folder.path(), &[]);
+        let wanted = settings_read("postgresql").unwrap();
+        let ask = || postgresql_question(&server, &wanted);
+        assert_eq!(ask().unwrap_err(), "its postmaster.pid cannot be read");
+        let pid_file = |text: &str| fs::write(folder.path().join("postmaster.pid"), text).unwrap();
+        pid_file("812\n/data\n1700000000\n5433\n");
+        assert_eq!(ask().unwrap_err(), "its postmaster.pid has no socket");
+        pid_file("812\n/data\n1700000000\n5433\n\nlocalhost\n");
+        assert_eq!(ask().unwrap_err(), "it has no socket");
+        pid_file("812\n/data\n1700000000\n5433\n/run/pg\nlocalhost\n");
+        let command = ask().unwrap();
+        assert_eq!(command.get_program(), "psql");
+        let question = "--command=SELECT name, current_setting(name) FROM pg_settings WHERE name \
+                        IN ('commit_delay', 'commit_siblings', 'effective_io_concurrency', \
+                        'fsync', 'full_page_writes', 'io_method', 'maintenance_io_concurrency', \
+                        'random_page_cost', 'seq_page_cost', 'server_version', \
+                        'synchronous_commit', 'wal_init_zero', 'wal_recycle', \
+                        'wal_sync_method') AND name <> 'server_version'";
+        assert_eq!(
+            given(&command),
+            [
+                "-X",
+                "-A",
+                "-t",
+                "-q",
+                "-w",
+                "-F",
+                "\t",
+                "--dbname=postgres",
+                "--host=/run/pg",
+                "--port=5433",
+                question,
+            ]
+        );
+        let environment: Vec<(&str, &str)> = command
+            .get_envs()
+            .filter(|(name, _)| *name != "PATH")
+            .map(|(name, value)| (name.to_str().unwrap(), value.unwrap().to_str().unwrap()))
+            .collect();
+        let options = "-c default_transaction_read_only=on -c statement_timeout=3000";
+        assert_eq!(environment, [("PGCONNECT_TIMEOUT", "3"), ("PGOPTIONS", options)]);
+    }
+
+    #[test]
+    fn mysql_and_mariadb_are_asked_the_same_for_what_rules_read() {
+        let question = "--execute=SHOW GLOBAL VARIABLES WHERE Variable_name IN \
+                        ('binlog_group_commit_sync_delay', 'innodb_doublewrite', \
+                        'innodb_flush_log_at_trx_commit', 'innodb_flush_method', \
+                        'innodb_io_capacity', 'innodb_io_capacity_max', \
+                        'innodb_log_write_ahead_size', 'sync_binlog')";
+        for (client, database) in [("mysql", "mysql"), ("mariadb", "mariadb")] {
+            let wanted = settings_read(database).unwrap();
+            let command = mysql_question(client, "/run/a.sock", &wanted);
+            assert_eq!(command.get_program(), client);
+            assert_eq!(
+                given(&command),
+                [
+                    "--no-defaults",
+                    "--batch",
+                    "--skip-column-names",
+                    "--connect-timeout=3",
+                    "--socket=/run/a.sock",
+                    question,
+                ]
+            );
+        }
+    }
+
+    #[test]
+    fn the_socket_of_the_command_line_comes_before_the_last_of_the_files() {
+        let mut known = DatabaseSettings::default();
+        known.read_file("my.cnf", "[mysqld]\nsocket = /a.sock\nsocket = /b.sock\n");
+        let plain = server(Path::new("/data"), &[]);
+        assert_eq!(mysql_socket(&plain, &known), Some("/b.sock"));
+        let started = server(Path::new("/data"), &[("socket", "/c.sock"), ("port", "3307")]);
+        assert_eq!(mysql_socket(&started, &known), Some("/c.sock"));
     }
 
     #[test]

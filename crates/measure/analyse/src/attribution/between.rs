@@ -107,7 +107,7 @@ pub enum CostChange {
     Dearer,
     /// The interval lies within 1 % on both sides of none.
     NoDifference,
-    /// Neither: the repeats scatter too far, or a side was measured once.
+    /// Neither: the repeats scatter too much, or a side was measured once.
     Undecided,
 }
 

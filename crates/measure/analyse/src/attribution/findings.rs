@@ -15,7 +15,7 @@ pub const STACK_FINDINGS_SCHEMA: &str = "durio-stack-findings-1";
 
 /// The meaning of instruction-counted values, printed next to them.
 pub const COUNTED_LABEL: &str =
-    "software cost per I/O without contention, by counted instructions: not a speed";
+    "software cost per I/O without contention, from counted instructions: not a speed";
 
 /// All findings of a bench.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +32,9 @@ pub struct StackFindings {
     /// The kind of the values, if they are not speeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// Why the results are provisional, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provisional: Option<String>,
     /// Kernels that the runs were made on, each once.
     pub kernels: Vec<String>,
     /// The points, in the order given.
@@ -187,7 +190,7 @@ pub enum IntervalBasis {
     Batches,
 }
 
-/// A layer's cost over another: differences, below zero where it takes less.
+/// A layer's cost over another: differences, below zero if it takes less.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AddedCost {
     /// Position of the other point.

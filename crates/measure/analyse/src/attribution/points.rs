@@ -63,6 +63,19 @@ pub struct Base {
     pub label: String,
 }
 
+impl Base {
+    /// True if stacks on both can be compared: their devices differ in number and size at most.
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.completion() == other.completion()
+    }
+
+    /// How devices of null_blk complete, from their label: `done after 4 ms, 2 at a time`.
+    pub fn completion(&self) -> Option<&str> {
+        let (_, completion) = self.label.split_once(", ")?;
+        (self.kind == BaseKind::Null).then_some(completion)
+    }
+}
+
 /// A RAID array as built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RaidPoint {
@@ -180,6 +193,13 @@ impl StepKey {
             self.stream == 0 && named(&share.workload) && share.jobs.is_none_or(is_step)
         };
         point.published.iter().find(is_it)
+    }
+
+    /// Its place on an axis, if it has only one and the place is a plain number: `jobs`, 96.
+    pub fn level(&self) -> Option<(&str, f64)> {
+        let [words] = self.levels.as_slice() else { return None };
+        let (axis, number) = words.rsplit_once(' ')?;
+        Some((axis, number.parse().ok().filter(|value: &f64| value.is_finite())?))
     }
 
     /// For the reader: section, workload and levels; the section only if it says more.
@@ -331,7 +351,7 @@ fn fault(found: &WorkloadFindings) -> Option<&'static str> {
     } else if rate == 0.0 {
         Some("nothing was completed")
     } else if !(1e-9..=RATE_MAX).contains(&rate) {
-        Some("its rate is no figure")
+        Some("its rate is not a number")
     } else {
         None
     }

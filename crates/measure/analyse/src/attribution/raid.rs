@@ -39,7 +39,7 @@ fn whole(
     // Sequential writes fill whole stripes, for which no parity is read.
     let definition = &measured.row.definition;
     if definition.pattern != Pattern::Random {
-        return Err("the model is of small random operations".to_owned());
+        return Err("the model covers small random operations only".to_owned());
     }
     let raw = raw.ok_or("no raw storage was measured with this workload")?;
     let (raw_rate, processor_bound, basis) = raw_rate(table, raw, measured, raid.array.members)?;

@@ -95,7 +95,7 @@ impl RowBuilder<'_> {
     fn remark(&self, at: usize, raw: Option<usize>) -> Option<String> {
         let (points, table) = (self.table.points, self.table);
         let raw_words = match raw {
-            None => Some("no raw storage was measured with this workload: no share of raw".into()),
+            None => Some("raw storage was not measured with this workload: no share of raw".into()),
             Some(raw) if way_down(points, at).all(|below| below != raw) => {
                 Some(format!("compared with the raw storage of stack {}", points.get(raw)?.stack))
             }
@@ -171,7 +171,9 @@ fn devices(point: &StackPoint<'_>, measured: &WorkloadMeasurement<'_>) -> Option
     if work.writes_per_commit == 0.0 {
         return cannot_tell(match point.base.kind {
             BaseKind::Ram => "RAM disks count nothing",
-            _ => "the devices below counted no writes: they do not count, or it stayed in memory",
+            _ => {
+                "the devices below counted no writes: they do not count them, or the data stayed in memory"
+            }
         });
     }
     Some(DeviceCost::Counted {
@@ -372,7 +374,7 @@ fn sentence(same: usize, open: usize, turned: &[(&PublishedRow, &PublishedRow)])
         count => format!("; {count} more are too close to tell apart"),
     };
     if told == 0 {
-        return format!("undecided: no two layers that both sides distinguish{undecided}");
+        return format!("undecided: both sides distinguish no two layers{undecided}");
     }
     if turned.is_empty() {
         return format!("same order of layers as published, in {told} of {told} pairs{undecided}");
@@ -386,7 +388,7 @@ fn sentence(same: usize, open: usize, turned: &[(&PublishedRow, &PublishedRow)])
         count => format!("; and {count} more"),
     };
     format!(
-        "other order of layers than published, in {} of {told} pairs{undecided}: {}{more}",
+        "order of layers differs from the published one in {} of {told} pairs{undecided}: {}{more}",
         turned.len(),
         named.join("; ")
     )
@@ -422,7 +424,7 @@ mod tests {
         };
         assert_eq!(
             said(3),
-            "other order of layers than published, in 3 of 10 pairs; 2 more are too close to tell \
+            "order of layers differs from the published one in 3 of 10 pairs; 2 more are too close to tell \
              apart: a is published above b but was measured below it; b is published above c but \
              was measured below it; c is published above d but was measured below it"
         );

@@ -252,7 +252,7 @@ fn load_differs(row: &CampaignRow, base: BaselineCandidate<'_>, drives: u32) -> 
     let base_per_drive = base.row.in_flight_offered / f64::from(base.drives.max(1));
     ((per_drive - base_per_drive).abs() > 1e-9).then(|| {
         format!(
-            "{per_drive:.2} operations in flight per drive, the baseline had {base_per_drive:.2}"
+            "{per_drive:.2} operations in flight per drive; the baseline had {base_per_drive:.2}"
         )
     })
 }

@@ -249,6 +249,33 @@ fn the_level_from_which_the_offered_rate_was_not_reached_is_marked() {
     assert_ne!(limits[3], LimitKind::OfferedRate);
 }
 
+#[test]
+fn of_several_late_levels_the_lowest_is_the_one_from_which_the_rate_was_not_reached() {
+    // Offered and achieved rates per second, in the order of the plan.
+    let rows = [
+        (vec![(1e3, 1e3), (2e3, 2e3), (4e3, 3e3), (8e3, 3e3), (16e3, 3e3)], Some(4e3)),
+        (vec![(16e3, 7e3), (8e3, 7e3), (4e3, 4e3), (2e3, 2e3)], Some(8e3)),
+        // One that was reached between two others.
+        (vec![(2e3, 1e3), (8e3, 4e3), (4e3, 4e3)], Some(2e3)),
+        // 99 of 100 are reached.
+        (vec![(1e3, 990.0), (2e3, 1979.0), (3e3, 2e3)], Some(2e3)),
+        (vec![(1e3, 1e3), (2e3, 2e3), (4e3, 4e3)], None),
+    ];
+    for (rates, expected) in rows {
+        let mut made = Made::new();
+        made.section("rates", ladder("rate"));
+        for (offered, achieved) in rates {
+            let step = made.step(&random(PerMille::ALL, 8), vec![level("rate", offered)], 0);
+            made.measured(step, achieved, 100.0).open_loop = Some(open(offered, achieved));
+        }
+        let found = made.findings();
+        let curve = &found.sections[0].curves[0];
+        assert_eq!(curve.not_reached_from, expected.map(|offered| level("rate", offered)));
+        let json = serde_json::to_value(curve).unwrap();
+        assert_eq!(json["not_reached_from"]["value"].as_f64(), expected, "per second");
+    }
+}
+
 /// A three-drive RAID5 of which a small random write is one read and two writes.
 fn raid5() -> Made {
     let mut made = Made::new();

@@ -458,7 +458,7 @@ pub(super) fn classify(file: &CapturedFileFindings, most: u64) -> (FileClass, St
     if durable == 0 {
         let gone = file.class == FileClass::Temporary;
         return match gone {
-            true => (FileClass::Temporary, "never synced, and deleted by the end".to_owned()),
+            true => (FileClass::Temporary, "never synced, and deleted before the end".to_owned()),
             false => (FileClass::Unsynced, "never synced in this time".to_owned()),
         };
     }

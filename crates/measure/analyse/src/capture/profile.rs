@@ -56,9 +56,9 @@ pub fn profile_text(findings: &CaptureFindings) -> Option<String> {
          schema = 1\nname = \"captured\"\ntitle = {}\nsummary = {}\nnotes = {}\n\
          check = {{ value = \"commit\", from = \"guess\" }}\n\n\
          [sources.captured]\nkind = \"traced\"\ndocument = {}\n\n\
-         [sources.guess]\nkind = \"durio-guess\"\ndocument = \"what a trace does not show\"",
+         [sources.guess]\nkind = \"durio-guess\"\ndocument = \"not visible in a trace\"",
         quoted(&format!("{} on {}", source.target, source.host)),
-        quoted("captured: commits wait for the log; what else was written runs beside"),
+        quoted("captured: commits wait for the log; all other writes run in the background"),
         notes(findings, log, &others, &left_out),
         quoted(&format!(
             "{}; {}, Linux {}, {:.0} s: {}",
@@ -83,7 +83,7 @@ fn notes(
 ) -> String {
     let mut notes = vec![
         "reads were not captured: add a [[read]] for what your database does".to_owned(),
-        "how many commits share a sync is not in a trace: one committer stands for a batch"
+        "a trace does not show how many commits share a sync: one committer represents a batch"
             .to_owned(),
     ];
     let lost = findings.cost.lost_calls;
@@ -159,8 +159,8 @@ fn log_table(log: &CapturedFileFindings, text: &mut String) {
         };
     let file = if log.grows() { "extend" } else { "recycled" };
     let grew = match log.growth() {
-        Some(share) => format!("grew by {:.0} % of what was new", 100.0 * share),
-        None => "whether it grew is not in the trace".to_owned(),
+        Some(share) => format!("grew by {:.0} % of the new data", 100.0 * share),
+        None => "the trace does not show whether it grew".to_owned(),
     };
     // Only batches that are filled up to a block have a last block to rewrite.
     let tail = match is_rewritten && log.alignment >= 512 {
@@ -171,7 +171,7 @@ fn log_table(log: &CapturedFileFindings, text: &mut String) {
         text,
         "\n[log]\nsummary = {}\n\
          records = {{ value = {records}, from = \"captured\", note = \"{note}\" }}\n\
-         padding = {{ value = \"{alignment}\", from = \"captured\", note = \"what offsets and sizes are multiples of\" }}\n\
+         padding = {{ value = \"{alignment}\", from = \"captured\", note = \"unit of offsets and sizes\" }}\n\
          file = {{ value = \"{file}\", from = \"captured\", note = \"{grew}\" }}\n\
          file_size = {{ value = \"{}B\", from = \"captured\" }}\n\
          cache = {{ value = \"{}\", from = \"captured\" }}\n\

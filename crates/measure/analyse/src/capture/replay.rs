@@ -81,7 +81,7 @@ impl CaptureFindings {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "times of one capture, which are not negative"
+        reason = "times of one capture are not negative"
     )]
     pub fn of_replay(
         replayed: &ReplayedTrace<'_>,

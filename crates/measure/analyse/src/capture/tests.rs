@@ -287,7 +287,9 @@ fn requests_rings_and_calls_without_a_name_are_counted_and_losses_are_in_the_pro
         durable: false,
     };
     script.capture.take(unnamed);
-    let end = CaptureEnd { devices: vec![device], lost_calls: 12, ..CaptureEnd::default() };
+    let (lost_calls, lost_requests) = (12, 5);
+    let end =
+        CaptureEnd { devices: vec![device], lost_calls, lost_requests, ..CaptureEnd::default() };
     let findings = script.finish(end);
     let it = &findings.devices[0];
     assert_eq!((it.name.as_str(), it.writes, it.written_bytes), ("sda", 2, 12288));

@@ -32,7 +32,7 @@ fn its_cost_per_byte_bends_at_256_kib() {
     let bend = found.bend.as_ref().unwrap();
     assert_eq!((bend.at_bytes, bend.below_bytes), (256.0 * KIB, 1024.0 * KIB));
     assert!((bend.ns_per_byte_above.value - 0.35).abs() < 0.05, "{bend:?}");
-    assert!(bend.evidence.contains("a single size is beyond"), "{}", bend.evidence);
+    assert!(bend.evidence.contains("only one size is beyond"), "{}", bend.evidence);
     for point in io2(1e6) {
         let error = found.latency_ns(point.size_bytes) / point.latency_ns - 1.0;
         assert!(error.abs() < 0.02, "{point:?}: {error}");

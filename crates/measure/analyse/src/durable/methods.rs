@@ -9,6 +9,7 @@ use durio_plan::{Experiment, FileLayout};
 use durio_workload::{CacheMode, SyncMethod};
 use serde::{Deserialize, Serialize};
 
+use super::EXPERIMENTS;
 use super::arm::{ArmSetting, DurableArm, ExperimentInput, arms, by_key};
 use crate::grouped;
 use crate::rate_variation::{Agreement, agreement};
@@ -139,20 +140,14 @@ pub struct RepeatedSetting {
     pub rates: Agreement,
 }
 
-const EXPERIMENTS: [Experiment; 8] = [
-    Experiment::Methods,
-    Experiment::SyncEvery,
-    Experiment::FileModes,
-    Experiment::Sizes,
-    Experiment::Writers,
-    Experiment::SizesAndWriters,
-    Experiment::GroupCommit,
-    Experiment::CommitDelay,
-];
-
 /// Settings measured more than once, the farthest apart first.
 pub(super) fn repeated(measured: &ExperimentInput<'_>) -> Vec<RepeatedSetting> {
-    let all = EXPERIMENTS.iter().flat_map(|experiment| arms(measured, *experiment));
+    use Experiment::{Commands, FlushSlope, SyncCalls};
+    // The others measure requests, calls and single flushes.
+    let has_rates =
+        |experiment: &&Experiment| !matches!(experiment, Commands | SyncCalls | FlushSlope);
+    let all = EXPERIMENTS.iter().filter(has_rates);
+    let all = all.flat_map(|experiment| arms(measured, *experiment));
     let found = grouped(all, |a, b| a.setting == b.setting).into_iter().filter_map(|alike| {
         let samples =
             alike.iter().flat_map(|arm| &arm.figures).flat_map(|figures| &figures.samples);

@@ -6,9 +6,10 @@ use durio_base::{Bytes, Nanos};
 use durio_block::{HeldTarget, HeldTargets, TargetType};
 use durio_command::{CommandError, LocatedPlaces, Permission, locate};
 use durio_layers::{BuiltLayer, DeclaredStack};
-use durio_plan::{ClockChoice, Location, LocationFacts, Plan, RawPath, SeveralDevices};
+use durio_plan::{ClockChoice, Limit, Location, LocationFacts, Plan, RawPath, SeveralDevices};
 use durio_spec::{CampaignPlan, CampaignRequest, StackBench, plan_campaign};
 
+use super::chosen_stacks;
 use crate::campaign::CampaignScale;
 
 /// Which stacks of a spec, and how much of them.
@@ -18,6 +19,58 @@ pub struct StackChoice {
     pub only: Vec<String>,
     /// How much of them.
     pub scale: CampaignScale,
+    /// Short steps on small devices, whatever `scale` says: see [`StackChoice::scaled_for`].
+    pub quick: bool,
+}
+
+/// The longest step of a quick bench takes this time.
+// A quick check measures a workload for 1.4 s; a bench repeats each workload on every layer.
+const QUICK_STEP: Nanos = Nanos::from_secs(1);
+/// The smallest devices of a quick bench that are larger in its spec.
+// mkfs.xfs refuses less than 300 MiB, and RAID and LVM keep some MiB of what lies below it.
+const QUICK_DEVICE: Bytes = Bytes::from_mib(320);
+
+impl StackChoice {
+    /// The same with the scale of a quick bench of this spec, if that is wanted: its longest step
+    /// takes 1 s, and its smallest device has 320 MiB, unless some stack would be too small then.
+    ///
+    /// # Errors
+    /// If the workloads do not fit a point at full size.
+    pub fn scaled_for(&self, bench: &StackBench) -> Result<Self, CommandError> {
+        if !self.quick {
+            return Ok(self.clone());
+        }
+        let with = |time_per_mille, size_per_mille| {
+            let scale = CampaignScale { time_per_mille, size_per_mille, ..self.scale };
+            Self { scale, ..self.clone() }
+        };
+        let whole = with(1000, 1000);
+        let steps = whole.plans(bench)?;
+        let steps = steps.iter().flat_map(|point| point.plan.measured_steps());
+        let times = steps.filter_map(|step| match step.limit {
+            Limit::Duration(time) | Limit::VolumeWithin { duration: time, .. } => Some(time.get()),
+            Limit::Operations(_) | Limit::Volume(_) => None,
+        });
+        let time = times.max().map_or(1000, |longest| per_mille(QUICK_STEP.get(), longest));
+        let layers = bench.stacks.iter().flat_map(|stack| &stack.layers);
+        let sizes = layers.filter_map(|layer| Some(layer.kind.made()?.size.get()));
+        let size = sizes.min().map_or(1000, |least| per_mille(QUICK_DEVICE.get(), least));
+        let small = with(time, size);
+        Ok(if small.plans(bench).is_ok() { small } else { with(time, 1000) })
+    }
+
+    fn plans(&self, bench: &StackBench) -> Result<Vec<PointEstimate>, CommandError> {
+        let stacks = chosen_stacks(bench, self)?;
+        // Any seed and any clock will do: sizes and times do not depend on them.
+        let planning = Planning { bench, choice: self, seed: 0, clock: ClockChoice::Auto };
+        estimates(&planning, &stacks)
+    }
+}
+
+/// `part` in thousandths of `whole`, rounded up; all of it at most.
+fn per_mille(part: u64, whole: u64) -> u32 {
+    let share = (u128::from(part) * 1000).div_ceil(u128::from(whole.max(1)));
+    u32::try_from(share).unwrap_or(1000).clamp(1, 1000)
 }
 
 /// What all plans of a bench have in common.
@@ -67,7 +120,7 @@ impl Planning<'_> {
         let made = self.made(places, built.mount.is_some(), file_name)?;
         match made.obstacles.into_iter().next() {
             None => Ok((made.plan, held)),
-            Some(obstacle) => Err(obstacle.into()),
+            Some(obstacle) => Err(obstacle),
         }
     }
 
@@ -94,7 +147,7 @@ impl Planning<'_> {
         is_filesystem: bool,
         file_name: String,
     ) -> Result<CampaignPlan, CommandError> {
-        Ok(plan_campaign(&CampaignRequest {
+        plan_campaign(&CampaignRequest {
             spec: self.bench.campaign(is_filesystem).clone(),
             places: vec![places],
             time_scale_per_mille: self.choice.scale.time_per_mille,
@@ -103,7 +156,7 @@ impl Planning<'_> {
             seed: self.seed,
             clock: self.clock,
             file_name,
-        })?)
+        })
     }
 
     /// The plan on a layer whose devices will have about these sizes.

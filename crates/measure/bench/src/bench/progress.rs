@@ -141,7 +141,7 @@ const fn state(outcome: Option<Outcome>) -> &'static str {
         Some(Outcome::Complete) => "complete",
         Some(Outcome::Interrupted) => "INTERRUPTED",
         Some(Outcome::Failed) => "something failed",
-        None => "PARTIAL: it runs, or was killed",
+        None => "PARTIAL: still running, or killed",
     }
 }
 

@@ -66,7 +66,7 @@ impl Scripted {
         let fails_at =
             self.fails_to_build.filter(|(stack, _)| *stack == index).map(|place| place.1);
         if fails_at == Some(99) {
-            return Err(leaving(BuildError::Unsupported("planted".to_owned()), self.leaves));
+            return Err(leaving(BuildError::Failed("planted".to_owned()), self.leaves));
         }
         Ok(Box::new(Fake {
             log: Rc::clone(&self.log),
@@ -89,7 +89,7 @@ impl StackHandle for Fake {
         if self.fails_at == Some(self.next) {
             self.log.borrow_mut().push(format!("{} undone", self.name));
             self.is_there = false;
-            return Err(leaving(BuildError::CameUpWrong("planted".to_owned()), self.leaves));
+            return Err(leaving(BuildError::Failed("planted".to_owned()), self.leaves));
         }
         let index = self.next;
         self.next += 1;
@@ -159,6 +159,8 @@ fn manifest() -> BenchManifest<DeclaredStack> {
 struct Ended {
     manifest: BenchManifest<DeclaredStack>,
     log: Vec<String>,
+    /// The stacks and layers that were about to be built.
+    building: Vec<(usize, usize)>,
     saved: Vec<BenchManifest<DeclaredStack>>,
 }
 
@@ -167,7 +169,7 @@ fn run(
     measure: &mut dyn FnMut(&BenchPoint<'_>) -> Result<Outcome, CommandError>,
 ) -> Ended {
     let stop = Cell::new(false);
-    let saved = RefCell::new(Vec::new());
+    let (saved, building) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
     let schedule = BenchSchedule {
         manifest: manifest(),
         begin: &|stack| machine.begin(stack),
@@ -176,7 +178,7 @@ fn run(
             saved.borrow_mut().push(manifest.clone());
             Ok(())
         },
-        building: &|_, _| (),
+        building: &|stack, layer| building.borrow_mut().push((stack, layer)),
     };
     let manifest = schedule
         .run(&mut |point| {
@@ -186,7 +188,8 @@ fn run(
             outcome
         })
         .unwrap();
-    Ended { manifest, log: machine.log.borrow().clone(), saved: saved.into_inner() }
+    let (saved, building) = (saved.into_inner(), building.into_inner());
+    Ended { manifest, log: machine.log.borrow().clone(), building, saved }
 }
 
 fn states(manifest: &BenchManifest<DeclaredStack>) -> Vec<Vec<LayerState>> {
@@ -211,6 +214,8 @@ fn every_layer_is_built_measured_and_taken_down_before_the_next_stack() {
         ]
     };
     assert_eq!(ended.log, [one("a", 1), one("b", 3)].concat());
+    // From the first layer to the last, and none above it.
+    assert_eq!(ended.building, [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
     assert_eq!(states(&ended.manifest), [[Done, Built, Done], [Done, Built, Done]]);
     assert_eq!(ended.manifest.outcome, Some(Outcome::Complete));
     let layer = &ended.manifest.stacks[1].layers[2];
@@ -278,7 +283,7 @@ fn bench(raw: &str) -> StackBench {
 fn choice(only: &[&str], size_per_mille: u32) -> StackChoice {
     let only = only.iter().map(|name| (*name).to_owned()).collect();
     let scale = CampaignScale { time_per_mille: 500, size_per_mille, steps_confirmed: 0 };
-    StackChoice { only, scale }
+    StackChoice { only, scale, quick: false }
 }
 
 #[test]
@@ -297,6 +302,37 @@ fn the_stacks_that_are_asked_for_are_scaled_and_in_the_order_of_the_spec() {
     assert_eq!(chosen(&["t"], 250).unwrap(), [of("t", 8)]);
     let error = chosen(&["t", "u"], 1000).unwrap_err().to_string();
     assert!(error.contains("the spec has no stack 'u'"), "{error}");
+}
+
+#[test]
+fn a_quick_bench_has_steps_of_1_s_and_devices_of_320_mib_if_every_stack_can_have_them() {
+    let scaled = |quick: bool, duration: &str, stacks: &[String]| {
+        let stack = |(number, layers): (usize, &String)| {
+            format!("[[stack]]\nname = \"s{number}\"\nlayers = [{layers}]\n")
+        };
+        let stacks: String = stacks.iter().enumerate().map(stack).collect();
+        let step = format!("[[step]]\nname = \"w\"\nduration = \"{duration}\"\n");
+        let text = format!("schema = 1\nname = \"x\"\n{stacks}{step}");
+        let bench = StackBench::parse("x.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+        let asked = StackChoice { quick, ..choice(&[], 777) };
+        let scale = asked.scaled_for(&bench).unwrap().scale;
+        (scale.time_per_mille, scale.size_per_mille)
+    };
+    let ram = |size: &str| format!("{{ ram = {{ size = \"{size}\" }} }}");
+    let one = |duration: &str, size: &str| scaled(true, duration, &[ram(size)]);
+    assert_eq!(one("10s", "512MiB"), (100, 625));
+    assert_eq!([one("2s", "320MiB"), one("1s", "321MiB")], [(500, 1000), (1000, 997)]);
+    assert_eq!([one("900ms", "64MiB"), one("1h", "64GiB")], [(1000, 1000), (1, 5)]);
+    // The smallest device decides, and a chunk of 512 MiB has no place on 320 MiB.
+    assert_eq!(scaled(true, "30s", &[ram("2GiB"), ram("512MiB")]), (34, 625));
+    assert_eq!(scaled(true, "30s", &[ram("2GiB"), ram("64MiB")]), (34, 1000));
+    let chunk = |chunk: &str| {
+        let devices = "{ ram = { count = 2, size = \"1GiB\" } }";
+        format!("{devices}, {{ md = {{ level = 0, chunk = \"{chunk}\" }} }}")
+    };
+    assert_eq!(scaled(true, "10s", &[chunk("256MiB")]), (100, 313));
+    assert_eq!(scaled(true, "10s", &[chunk("512MiB")]), (100, 1000));
+    assert_eq!(scaled(false, "10s", &[ram("512MiB")]), (500, 777));
 }
 
 #[test]
@@ -331,7 +367,7 @@ fn whoever_finds_a_killed_bench_knows_which_run_was_under_way() {
     assert_eq!(during.stacks[0].layers[0].run.as_deref(), Some("01-a-ram"));
     assert_eq!(during.outcome, None);
     assert_eq!(during.stacks[0].tear_down, None);
-    assert!(listing(during, "/x".as_ref(), true).contains("PARTIAL: it runs, or was killed"));
+    assert!(listing(during, "/x".as_ref(), true).contains("PARTIAL: still running, or killed"));
 }
 
 #[test]

@@ -87,7 +87,7 @@ fn place(stack: &Stack) -> CheckedThing {
 
 /// Whether what `durio check` lays out has room, and its plan.
 fn room(located: LocatedPlaces) -> (DiagnosisRow, Option<Plan>) {
-    let used_for = "the files of durio check: 1.4 GiB, at most a tenth of what is free";
+    let used_for = "the files of durio check: 1.4 GiB, at most a tenth of the free space";
     let free = located.places.first().and_then(|place| match place.facts {
         LocationFacts::Directory { free, .. } => Some(free),
         _ => None,
@@ -108,7 +108,7 @@ fn room(located: LocatedPlaces) -> (DiagnosisRow, Option<Plan>) {
     });
     match planned {
         Ok(plan) => (room_found(free, &plan).needed("room", used_for), Some(plan)),
-        Err(error) => (CheckedThing::error(&error.into()).needed("room", used_for), None),
+        Err(error) => (CheckedThing::error(&error).needed("room", used_for), None),
     }
 }
 
@@ -121,7 +121,7 @@ fn room_found(free: Bytes, plan: &Plan) -> CheckedThing {
     match data.filter(|data| *data < DATA) {
         Some(data) => CheckedThing::limited(
             format!("{text}, its data file {data} instead of {DATA}"),
-            "make room, or give durio check a --size: reads of little data are reads from caches",
+            "free some space, or give durio check a --size: a small data set is read from caches",
         ),
         None => CheckedThing::ok(text),
     }
@@ -156,7 +156,7 @@ impl TrialFile {
 
 /// A run's operations on files there; only the first if no file can be made.
 fn files(directory: &Path, host: &Host) -> Vec<DiagnosisRow> {
-    let used_for = "files that vanish with durio, even if it is killed";
+    let used_for = "files that disappear with durio, even if it is killed";
     let file = match TrialFile::make(directory) {
         Ok(file) => file,
         Err(error) => return vec![CheckedThing::error(&error).needed("files", used_for)],
@@ -164,15 +164,15 @@ fn files(directory: &Path, host: &Host) -> Vec<DiagnosisRow> {
     let made = match file.had_name {
         false => CheckedThing::ok("unnamed files (O_TMPFILE)"),
         true => CheckedThing::limited(
-            "named files: this filesystem has no unnamed ones, or syncs them differently",
+            "named files: this filesystem does not support unnamed ones, or syncs them differently",
             "nothing; durio removes them, and after a kill the next run does",
         ),
     };
     vec![
         made.needed("files", used_for),
-        direct(&file).row("O_DIRECT", "figures of the storage instead of the page cache"),
+        direct(&file).row("O_DIRECT", "results of the storage instead of the page cache"),
         sync(&file, host).needed("fdatasync", "durable commits"),
-        write_flags(&file).row("write flags", "durio durable, --sync rwf_dsync and its like"),
+        write_flags(&file).row("write flags", "durio durable, --sync rwf_dsync and similar"),
     ]
 }
 
@@ -186,7 +186,7 @@ fn write_block(file: impl AsFd) -> io::Result<()> {
 }
 
 fn direct(file: &TrialFile) -> CheckedThing {
-    let remedy = "measure on another filesystem, or read the figures as those of the page cache";
+    let remedy = "measure on another filesystem, or treat the results as those of the page cache";
     let opened = match &file.direct {
         Ok(opened) => opened,
         Err(error) => return CheckedThing::limited(format!("{error}: {}", error.source), remedy),
@@ -208,7 +208,7 @@ fn direct(file: &TrialFile) -> CheckedThing {
             alignment.offset
         )),
         DirectIo::CachesParts(alignment) => CheckedThing::limited(
-            format!("writes that are no multiple of {} go through a cache", alignment.offset),
+            format!("writes that are not a multiple of {} go through a cache", alignment.offset),
             "set the record size of the dataset to the database's block size (zfs set recordsize)",
         ),
         DirectIo::Unknown | DirectIo::Impossible => CheckedThing::ok("8 KiB written"),
@@ -261,11 +261,11 @@ pub(super) fn state_folder() -> DiagnosisRow {
         (None, _) => runs_folder(None)
             .map_or_else(|error| CheckedThing::error(&error), |folder| writable(&folder)),
     };
-    found.needed("state folder", "records of runs, and journals of what durio makes")
+    found.needed("state folder", "records of runs, and journals of the files that durio creates")
 }
 
 fn writable(folder: &Path) -> CheckedThing {
-    let remedy = "set XDG_STATE_HOME to a folder of yours, or give --out DIR";
+    let remedy = "set XDG_STATE_HOME to a folder that you own, or give --out DIR";
     // durio creates the missing part of the path.
     let Some(nearest) = folder.ancestors().find(|ancestor| ancestor.symlink_metadata().is_ok())
     else {
@@ -326,6 +326,6 @@ mod tests {
         assert_eq!(with_free(1000).state, DiagnosisState::Limited);
         let none = with_free(10);
         assert_eq!((none.state, none.needed_by_check), (DiagnosisState::No, true));
-        assert!(none.remedy.contains("make room"), "{}", none.remedy);
+        assert!(none.remedy.contains("free some space"), "{}", none.remedy);
     }
 }

@@ -21,13 +21,13 @@ pub(super) fn rows(host: &Host, plan: Option<&Plan>, stack: Option<&Stack>) -> V
         open_files(getrlimit(Resource::Nofile).current)
             .needed("open files", "each job opens its files itself"),
         clock(host).row("clock", "the time of each operation"),
-        processors(host).row("CPUs", "jobs beside each other"),
+        processors(host).row("CPUs", "concurrent jobs"),
         rights().row("rights", "built stacks, traces, what drives and superblocks say"),
         tracing().row("tracing", "--trace-path, the order of flushes in durio durable"),
     ];
     if let Some(stack) = stack {
         let name = "device counters";
-        rows.push(devices(host, stack).row(name, "flushes, time and amount at the device"));
+        rows.push(devices(host, stack).row(name, "flushes, time and bytes at the device"));
     }
     rows
 }
@@ -74,7 +74,8 @@ fn no_ring(setting: &str, error: &io::Error) -> CheckedThing {
         }
         _ => "as root: sysctl kernel.io_uring_disabled=0",
     };
-    let text = format!("{error} (kernel.io_uring_disabled = {setting}); the sync engine stands in");
+    let text =
+        format!("{error} (kernel.io_uring_disabled = {setting}); the sync engine is used instead");
     CheckedThing::no(text, remedy)
 }
 
@@ -108,7 +109,10 @@ fn aio() -> CheckedThing {
         Err(error) => {
             let used = used.map_or_else(String::new, |used| format!(" ({used})"));
             let remedy = "as root: sysctl fs.aio-max-nr=1048576; the kernel needs CONFIG_AIO";
-            CheckedThing::no(format!("{}{used}; the sync engine stands in", error.source), remedy)
+            CheckedThing::no(
+                format!("{}{used}; the sync engine is used instead", error.source),
+                remedy,
+            )
         }
     }
 }
@@ -143,9 +147,9 @@ fn clock(host: &Host) -> CheckedThing {
     // These are read in a system call, not in the vDSO.
     let remedy = match source {
         "hpet" | "acpi_pm" | "jiffies" | "refined-jiffies" => {
-            "see dmesg for why the kernel gave up the TSC: this clock is slow and is in all figures"
+            "see dmesg for why the kernel gave up the TSC: this clock is slow and affects all results"
         }
-        _ => "nothing: figures are right, and each reading of the clock takes longer",
+        _ => "nothing: results are right, but each clock reading takes longer",
     };
     CheckedThing::limited(text, remedy)
 }

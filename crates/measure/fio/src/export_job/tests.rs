@@ -150,7 +150,7 @@ fn what_fio_has_not_is_named() {
         (synced(SyncMethod::LinkedFdatasync), "use fdatasync"),
         (Workload { at_end: AtEnd::Reallocate, ..write.clone() }, "preallocated again"),
         (Workload { read_share: PerMille(705), ..random.clone() }, "705 thousandths"),
-        (Workload { read_share: PerMille(700), ..Workload::default() }, "a place for each"),
+        (Workload { read_share: PerMille(700), ..Workload::default() }, "a position for each"),
         (Workload { block_mix: odd, ..random.clone() }, "333 thousandths"),
         (Workload { skew: Skew::Normal { deviation_per_mille: 100 }, ..random.clone() }, "normal"),
         (Workload { skew: Skew::Zipf { theta_per_mille: 1000 }, ..random.clone() }, "theta 1"),
@@ -188,7 +188,7 @@ fn an_amount_is_shared_out_in_whole_blocks_and_in_bytes_where_they_have_several_
     let job = &exported(blocks, ExportTerms { limit: both, ..TERMS }).unwrap()[2];
     assert_eq!((value(job, "runtime"), value(job, "time_based")), (Some("2500000us"), None));
     let error = exported(mixed, TERMS).unwrap_err().to_string();
-    assert!(error.contains("a number of accesses of several sizes"), "{error}");
+    assert!(error.contains("a number of accesses with several sizes"), "{error}");
 }
 
 #[test]
@@ -321,16 +321,16 @@ fn what_fio_times_or_joins_otherwise_is_named() {
     let mixed = Workload { read_share: PerMille(300), ..random.clone() };
     let paced = ExportTerms { arrivals: Arrivals::Constant { rate_per_second: 8.0 }, ..TERMS };
     let error = exported(mixed.clone(), paced).unwrap_err().to_string();
-    assert!(error.contains("a rate of reads and writes together"), "{error}");
+    assert!(error.contains("one rate for reads and writes"), "{error}");
     let pareto = Skew::Pareto { h_per_mille: 200 };
     let zones = |share| Zone { accesses: PerMille(share), size: PerMille(500) };
     let zones = Skew::Zones { zones: vec![zones(400), zones(600)] };
     let two = Workload { skew: zones, write_skew: Some(pareto.clone()), ..mixed };
     let error = exported(two, TERMS).unwrap_err().to_string();
-    assert!(error.contains("skews of two kinds"), "{error}");
+    assert!(error.contains("different kinds of skew"), "{error}");
     let hot = Workload { skew: pareto, coverage: Coverage::EachOnce, ..random };
     let error = exported(hot, TERMS).unwrap_err().to_string();
-    assert!(error.contains("fio has no map then"), "{error}");
+    assert!(error.contains("fio then has no random map"), "{error}");
 }
 
 #[test]

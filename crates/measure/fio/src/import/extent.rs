@@ -94,7 +94,7 @@ impl Extents<'_> {
         let offset = self.offset(copy, existing)?;
         let length = self.length(offset, existing)?;
         let Some(end) = offset.checked_add(length) else {
-            return wrong("size", "the region ends beyond any file");
+            return wrong("size", "the region ends beyond the largest possible file");
         };
         if !there.grows && existing.is_some_and(|existing| end > existing) {
             let existing = existing.unwrap_or(0);

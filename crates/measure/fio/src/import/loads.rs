@@ -360,7 +360,7 @@ fn tell_of_parts(group: &[ImportedSection], parts: &[LoadPart<'_>], said: &mut I
         let joined =
             |part: &&LoadPart<'_>| part.copies_each > 1 && std::ptr::eq(part.section, section);
         if section.reporting.is_apart && parts.iter().any(|part| joined(&part)) {
-            let what = "this many copies share one row and one log";
+            let what = "number of copies that share one row and one log";
             said.note_at(&section.at, "numjobs", what);
         }
         let own = parts.iter().filter(|part| std::ptr::eq(part.section, section)).count();

@@ -35,7 +35,7 @@ pub(super) fn arithmetic(text: &str, implied: i64, is_time: bool) -> Result<i64,
     let value = parser.expression(0)?;
     check_fractions(&tokens, text)?;
     if !parser.tokens.is_empty() {
-        return Err(format!("{text:?} does not end where its arithmetic ends"));
+        return Err(format!("{text:?} has text after its arithmetic"));
     }
     // A unit makes fio compute in 64 bits.
     if has_unit {
@@ -55,7 +55,7 @@ fn check_fractions(tokens: &[Token], text: &str) -> Result<(), String> {
     };
     let is_tera = |token: &Token| matches!(token, Token::Unit(it) if it.whole == 1 << 40);
     if tokens.iter().any(is_real) && tokens.iter().any(is_tera) {
-        return Err(format!("fio computes {text:?} wrongly; write its value"));
+        return Err(format!("fio miscomputes {text:?}; write its value"));
     }
     Ok(())
 }
@@ -90,7 +90,7 @@ fn number(text: &str) -> Result<(Token, usize), String> {
     let fraction =
         behind.strip_prefix('.').map_or(0, |decimals| 1 + digits(decimals, char::is_ascii_digit));
     if fraction == 1 {
-        return Err(format!("{text:?}: fio takes no point without digits after it"));
+        return Err(format!("{text:?}: fio needs digits after a decimal point"));
     }
     let length = whole + fraction;
     let exponent = exponent_length(text.get(length..).unwrap_or_default());
@@ -132,7 +132,7 @@ fn unit(text: &str, is_time: bool) -> Result<(Token, usize), String> {
         "s" => 1_000_000,
         "h" => 3_600_000_000,
         "d" => 86_400_000_000,
-        _ => return Err(format!("{text:?} is not a unit that fio knows in parentheses")),
+        _ => return Err(format!("{text:?} is not a unit that fio accepts in parentheses")),
     };
     // fio marks these two as fractions.
     let is_real = word.eq_ignore_ascii_case("us") || word.eq_ignore_ascii_case("ms");
@@ -187,7 +187,7 @@ impl ArithmeticParser<'_> {
             Some(Token::Number(number)) => Ok(number),
             // fio takes the mark of a fraction from another token there, so that results vary.
             Some(Token::Operator('-')) => {
-                Err("fio computes a number with a sign before it wrongly; subtract it".to_owned())
+                Err("fio miscomputes a number with a leading sign; subtract it instead".to_owned())
             }
             Some(Token::Operator('(')) => {
                 let inner = self.expression(0)?;

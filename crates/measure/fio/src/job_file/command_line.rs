@@ -117,7 +117,7 @@ impl CommandLineReader {
                 error(format!("--{name} needs a value"))
             }
             (ProgramClass::Section, Some("global")) => {
-                error("--section takes a job, not global".to_owned())
+                error("--section expects a job, not global".to_owned())
             }
             (ProgramClass::Section, value) => {
                 self.sections.extend(value.map(str::to_owned));

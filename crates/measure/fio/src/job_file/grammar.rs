@@ -89,7 +89,7 @@ impl JobFileReader<'_, '_> {
 
     fn section(&mut self, rest: &str, at: &SourcePosition, depth: u32) -> Result<(), FioError> {
         if depth > 0 {
-            return fail(at, "an included file may not have sections");
+            return fail(at, "an included file cannot have sections");
         }
         let Some(name) = rest.strip_suffix(']') else {
             return fail(at, format!("the section [{rest} has no closing bracket at its end"));
@@ -161,18 +161,18 @@ fn fail<T>(at: &SourcePosition, what: impl Into<String>) -> Result<T, FioError> 
 }
 
 fn outside_of_sections(line: &str, at: &SourcePosition) -> Result<(), FioError> {
-    fail(at, format!("{line:?} stands before any section; begin with [global] or [a name]"))
+    fail(at, format!("{line:?} precedes all sections; start with [global] or [a name]"))
 }
 
 fn check_raw(raw: &str, at: &SourcePosition) -> Result<(), FioError> {
     if raw.len() >= LINE_BYTES_MAX {
         return fail(
             at,
-            format!("the line is longer than {LINE_BYTES_MAX} bytes, where fio cuts it"),
+            format!("the line is longer than {LINE_BYTES_MAX} bytes, where fio truncates it"),
         );
     }
     if raw.contains('\0') {
-        return fail(at, "the line has a zero byte; is it a job file?");
+        return fail(at, "the line contains a NUL byte; is it a job file?");
     }
     Ok(())
 }
@@ -393,18 +393,18 @@ mod tests {
     #[test]
     fn errors_name_their_line() {
         let cases = [
-            ("\nbs=4k\n[a]", "j.fio:2: \"bs=4k\" stands before any section"),
+            ("\nbs=4k\n[a]", "j.fio:2: \"bs=4k\" precedes all sections"),
             ("[a]\nbs=4k\n[b", "j.fio:3: the section [b has no closing bracket"),
             (
                 "[a]\n\nblocksiez=4k",
                 "j.fio:3: fio has no option named \"blocksiez\"; did you mean blocksize?",
             ),
-            ("[a]\ninclude sections", "sections:2: an included file may not have sections"),
+            ("[a]\ninclude sections", "sections:2: an included file cannot have sections"),
             ("[a]\ninclude gone", "j.fio:2: cannot include \"gone\": no such file"),
             ("[a]\ninclude itself", "itself:1: includes nest deeper than 8"),
             ("[a]\n[]", "j.fio:2: the name of a section has 1 to 254 bytes"),
-            ("[a]\nbs=\0", "j.fio:2: the line has a zero byte"),
-            ("include inner", "j.fio:1: \"inner\" stands before any section"),
+            ("[a]\nbs=\0", "j.fio:2: the line contains a NUL byte"),
+            ("include inner", "j.fio:1: \"inner\" precedes all sections"),
         ];
         for (text, expected) in cases {
             let error = parse(text).unwrap_err();
@@ -419,7 +419,7 @@ mod tests {
         assert!(parse(&many).unwrap_err().contains("more than 131072 settings"));
         assert!(parse("[a]\ninclude twice").unwrap_err().contains("includes nest deeper than 8"));
         let long = format!("[a]\ndescription={}", "x".repeat(9000));
-        assert!(parse(&long).unwrap_err().contains("where fio cuts it"));
+        assert!(parse(&long).unwrap_err().contains("where fio truncates it"));
         assert!(parse(&"#\n".repeat((2 << 20) + 1)).unwrap_err().contains("is it a job file?"));
     }
 

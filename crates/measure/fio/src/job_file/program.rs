@@ -184,7 +184,7 @@ program! {
     "append-terse": MaybeValue, Printing(PrintSettings::print_terse_too),
         "the terse format in addition to the others";
     "terse-version": Value, Printing(PrintSettings::print_terse_as),
-        "which terse format: 2, 3, 4 or 5";
+        "version of the terse format: 2, 3, 4 or 5";
     "eta": Value, Printing(PrintSettings::show_progress), "progress: always, never or auto";
     "version": Nothing, Printing(|to, _| to.ask(Question::Version)), "prints the version";
     "parse-only": Nothing, Printing(|to, _| to.ask(Question::ParseOnly)),
@@ -193,14 +193,14 @@ program! {
         "prints what an option means; without a name, all of them";
     "bandwidth-log": MaybeValue, Noted, "a log of the rate of all jobs";
     "eta-interval": Value, Noted, "how often progress is shown";
-    "eta-newline": Value, Noted, "how often it is shown on a new line";
+    "eta-newline": Value, Noted, "how often the status is printed on a new line";
     "status-interval": Value, Noted, "how often results so far are printed";
     "debug": Value, Noted, "what fio prints about itself";
     "alloc-size": Value, Noted, "KiB of memory that fio shares between jobs";
     "max-jobs": Value, Noted, "the most jobs";
     "warnings-fatal": Nothing, Noted, "warnings of the parser are errors";
-    "idle-prof": Value, Noted, "how idle the CPUs are is measured";
-    "aux-path": Value, Noted, "the directory of files that fio makes";
+    "idle-prof": Value, Noted, "measures how idle the CPUs are";
+    "aux-path": Value, Noted, "the directory of files that fio creates";
     "latency-log": Value, INSTEAD, "a log of latencies";
     "help": Nothing, ASKS, "prints the program's options";
     "enghelp": MaybeValue, ASKS, "prints the engines, or the options of one";

@@ -126,7 +126,8 @@ pub fn resolve(file: &JobFile) -> Result<Vec<ResolvedJob>, FioError> {
         let mut job = draft.job(section, (&jobs, &mut is_partial), is_first_of_file);
         copies = copies.saturating_add(job.copies);
         if copies > JOBS_MAX {
-            let what = format!("more than {JOBS_MAX} jobs with all copies, which is fio's limit");
+            let what =
+                format!("more than {JOBS_MAX} jobs including all copies, which is fio's limit");
             return Err(FioError::job_file(&section.at, what));
         }
         names += job.options.target.filenames.as_ref().map_or(0, |given| given.value.len());

@@ -44,7 +44,7 @@ pub(super) fn scaled_size(text: &str, base: KbBase) -> Result<SizeValue, String>
     if unit.starts_with('%') && unit.trim_end_matches('%').is_empty() {
         return match u8::try_from(number) {
             Ok(percent) if percent <= 100 => Ok(SizeValue::Percent(percent)),
-            _ => Err(format!("{text:?}: a share is 0 to 100 %")),
+            _ => Err(format!("{text:?}: a share must be 0 to 100 %")),
         };
     }
     let scale = size_unit(unit, base).ok_or_else(|| misread_unit(text, number, "k, m, g, t, p"))?;
@@ -56,7 +56,7 @@ pub(super) fn scaled_size(text: &str, base: KbBase) -> Result<SizeValue, String>
 pub(super) fn check_uncut(text: &str) -> Result<(), String> {
     if text.starts_with('(') && text.contains([',', ':', '-']) {
         return Err(format!(
-            "fio cuts {text:?} at , : and - even within parentheses; write its value"
+            "fio splits {text:?} at , : and - even within parentheses; write its value"
         ));
     }
     Ok(())
@@ -125,7 +125,7 @@ pub(super) fn seconds(text: &str) -> Result<u64, String> {
         let micros = arithmetic(text, 1_000_000, true)?;
         if micros % 1_000_000 != 0 {
             return Err(format!(
-                "fio cuts {text:?} to whole seconds; write the time without parentheses"
+                "fio truncates {text:?} to whole seconds; write the time without parentheses"
             ));
         }
         return unsigned(micros, text);
@@ -221,7 +221,8 @@ fn leading_number(text: &str) -> Result<(u64, &str), String> {
     if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         let is_hex = !hex.is_empty() && hex.chars().all(|digit| digit.is_ascii_hexdigit());
         let value = u64::from_str_radix(hex, 16).ok().filter(|_| is_hex);
-        let what = || format!("{text:?} is not a hexadecimal number; fio takes no unit after one");
+        let what =
+            || format!("{text:?} is not a hexadecimal number; fio accepts no unit after one");
         return value.map(|value| (value, "")).ok_or_else(what);
     }
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

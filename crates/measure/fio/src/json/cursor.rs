@@ -40,10 +40,13 @@ impl JsonFault {
 impl From<JsonFault> for FioError {
     fn from(fault: JsonFault) -> Self {
         let (line, inside) = (fault.line, fault.place());
-        match fault.what {
-            None => Self::CutOff { line, inside },
-            Some(what) => Self::Malformed { line, inside, what },
-        }
+        Self::Other(match fault.what {
+            None => format!(
+                "line {line}: truncated inside {inside}: fio was killed or is still writing; repeat \
+                 the run"
+            ),
+            Some(what) => format!("line {line}: {inside}: {what}"),
+        })
     }
 }
 
@@ -270,7 +273,7 @@ fn whole(text: &str) -> Option<u64> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "within the range of u64; the fraction is meant to go"
+        reason = "within the range of u64; dropping the fraction is intended"
     )]
     (0.0..18_446_744_073_709_551_616.0).contains(&number).then_some(number as u64)
 }

@@ -39,7 +39,7 @@ pub struct FioFile {
 /// Reads a file.
 ///
 /// # Errors
-/// [`FioError::Read`], [`FioError::TooLarge`], and those of [`read`].
+/// [`FioError::Read`], and those of [`read`].
 pub fn read_file(path: &Path) -> Result<FioFile, FioError> {
     read(&read_within(path, MAX_BYTES)?)
 }
@@ -52,7 +52,7 @@ fn read_within(path: &Path, max: u64) -> Result<Vec<u8>, FioError> {
         false => read_bounded(file, Bytes::new(max)),
     });
     read.map_err(|source| match source.kind() {
-        io::ErrorKind::FileTooLarge => FioError::TooLarge { max },
+        io::ErrorKind::FileTooLarge => too_large(max),
         _ => FioError::Read { path: path.to_owned(), source },
     })
 }
@@ -60,12 +60,12 @@ fn read_within(path: &Path, max: u64) -> Result<Vec<u8>, FioError> {
 /// Reads all documents and keeps the last complete result.
 ///
 /// # Errors
-/// Without a complete result: [`FioError::Empty`], [`FioError::NotJson`], [`FioError::NotFio`],
-/// [`FioError::CutOff`] or [`FioError::Malformed`], whichever says most. Whatever else is there:
-/// [`FioError::TooLarge`], [`FioError::TooOldResult`].
+/// Without a complete result: [`FioError::Empty`], [`FioError::NotFio`], or the line at which the
+/// document is truncated or wrong, whichever says most. Also if there are more than [`MAX_BYTES`], or
+/// fio was older than 3.0.
 pub fn read(bytes: &[u8]) -> Result<FioFile, FioError> {
     if u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_BYTES) {
-        return Err(FioError::TooLarge { max: MAX_BYTES });
+        return Err(too_large(MAX_BYTES));
     }
     let mut search = JsonSearch { text_from: Some(0), ..JsonSearch::default() };
     let mut cursor = Cursor::new(bytes);
@@ -181,7 +181,9 @@ impl JsonSearch {
             return Err(self.failure(bytes));
         };
         if is_too_old(&output.version) {
-            return Err(FioError::TooOldResult { version: output.version });
+            let version = output.version;
+            let what = format!("written by {version}; durio reads results of fio 3.0 and later");
+            return Err(FioError::Other(what));
         }
         let cut_off_line = self.damaged.map(|fault| fault.line);
         let (earlier, documents) = (self.outputs, self.documents);
@@ -265,8 +267,19 @@ fn without_json(bytes: &[u8]) -> FioError {
     let start = String::from_utf8_lossy(start.get(..400).unwrap_or(start)).into_owned();
     match start.lines().next() {
         None => FioError::Empty,
-        Some(line) => FioError::NotJson { first_line: line.chars().take(120).collect() },
+        Some(line) => {
+            let line: String = line.chars().take(120).collect();
+            FioError::Other(format!(
+                "not JSON: the file begins with '{line}'; run fio with --output-format=json+"
+            ))
+        }
     }
+}
+
+fn too_large(max: u64) -> FioError {
+    FioError::Other(format!(
+        "more than {max} bytes: too large for a fio result that durio can read"
+    ))
 }
 
 /// True for fio 2.x and older; names without a number are taken as new.

@@ -1,5 +1,7 @@
 //! How settings are changed: the command for now and its undo, and the line that keeps the change,
-//! grouped by file.
+//! grouped by file. Their texts are data (`rules/files.toml`).
+
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -73,198 +75,94 @@ pub(super) struct SettingChange {
 impl SettingChange {
     /// Finds the fact with the present value; `group` is that of the database's settings.
     pub(super) fn find_fact(&mut self, group: &str) {
-        if !self.fact.is_empty() {
-            return;
+        if self.fact.is_empty()
+            && let Some(kind) = self.file(group)
+        {
+            let short = self.name.rsplit_once('.').map_or(self.name.as_str(), |(_, short)| short);
+            let fact = kind.fact.replace("{name}", &self.name).replace("{group}", group);
+            self.fact = fact.replace("{short}", &short.replace('-', "_"));
         }
-        let name = self.name.as_str();
-        self.fact = match self.place {
-            SettingPlace::Queue => format!("device.{name}"),
-            SettingPlace::Md => format!("md.{name}"),
-            SettingPlace::Zfs => format!("zfs.{name}"),
-            SettingPlace::Database => format!("{group}.{name}"),
-            SettingPlace::Sysctl
-            | SettingPlace::Sysfs
-            | SettingPlace::Mount
-            | SettingPlace::Boot => {
-                let (_, short) = name.rsplit_once('.').unwrap_or(("", name));
-                format!("host.{}", short.replace('-', "_"))
-            }
-        };
     }
 
     /// The command or words that change it, and the undo.
     pub(super) fn apply(&self, group: &str) -> Apply {
-        let Self { place, name, to, fact } = self;
-        let file = match place {
-            SettingPlace::Queue => Some(format!("/sys/block/${{device.name}}/queue/{name}")),
-            SettingPlace::Md => Some(format!("/sys/block/${{device.name}}/md/{name}")),
-            SettingPlace::Sysfs => Some(format!("/sys/{name}")),
-            _ => None,
-        };
-        if let Some(file) = file {
-            let is_device = matches!(place, SettingPlace::Queue | SettingPlace::Md);
-            return Apply {
-                command: Some(format!("echo {to} > {file}")),
-                undo: Some(format!("echo ${{{fact}}} > {file}")),
-                udev: is_device.then(|| self.line(group)),
-                setting: None,
-            };
-        }
-        match place {
-            SettingPlace::Sysctl => Apply {
-                command: Some(format!("sysctl -w {name}={to}")),
-                undo: Some(format!("sysctl -w {name}=${{{fact}}}")),
-                ..Apply::default()
-            },
-            SettingPlace::Mount => Apply {
-                command: Some(format!("mount -o remount,{to} ${{fs.mount_point}}")),
-                ..Apply::default()
-            },
-            SettingPlace::Boot => Apply {
-                setting: Some(format!("{name}={to} on the kernel's command line")),
-                ..Apply::default()
-            },
-            _ => Apply { setting: Some(self.setting(group)), ..Apply::default() },
+        let Some(kind) = self.file(group) else { return Apply::default() };
+        let filled = |text: &Option<String>| text.as_deref().map(|text| self.filled(text));
+        Apply {
+            command: filled(&kind.command),
+            udev: filled(&kind.udev),
+            setting: filled(&kind.setting),
+            undo: filled(&kind.undo),
         }
     }
 
-    /// The setting as the database's documents write it.
-    fn setting(&self, group: &str) -> String {
-        let Self { place, name, to, .. } = self;
-        match (place, group) {
-            (SettingPlace::Zfs, _) => format!("zfs set {name}={to} DATASET"),
-            (_, "redis") => format!("{name} {to}"),
-            (_, "scylladb") => format!("{name}: {to}"),
-            (_, "sqlite") => format!("PRAGMA {name} = {to}"),
-            _ => format!("{name} = {to}"),
-        }
-    }
-
-    /// The line that keeps the change.
-    fn line(&self, group: &str) -> String {
-        let Self { place, name, to, .. } = self;
-        let udev = |folder: &str| {
-            format!(
-                "ACTION==\"add|change\", KERNEL==\"${{device.name}}\", ATTR{{{folder}/{name}}}=\"{to}\""
-            )
-        };
-        match (place, group) {
-            (SettingPlace::Queue, _) => udev("queue"),
-            (SettingPlace::Md, _) => udev("md"),
-            (SettingPlace::Sysctl, _) => format!("{name} = {to}"),
-            (SettingPlace::Sysfs, _) => format!("w /sys/{name} - - - - {to}"),
-            (SettingPlace::Mount, _) => format!("${{fs.mount_point}}: add {to}"),
-            (SettingPlace::Boot, _) => format!("{name}={to}"),
-            (SettingPlace::Database, "postgresql") => format!("ALTER SYSTEM SET {name} = '{to}';"),
-            (SettingPlace::Database, "sqlite") => format!("{};", self.setting(group)),
-            (SettingPlace::Database | SettingPlace::Zfs, _) => self.setting(group),
-        }
-    }
-
-    /// The line, and where it belongs; `about` is the rule's subject here.
-    pub(super) fn config_line(&self, group: &str, about: &str) -> ConfigLine {
-        let is_meant =
-            |kind: &&ConfigFileKind| kind.place == self.place && ["", group].contains(&kind.group);
-        // The last of the list takes every other database.
-        let kind = FILES.iter().find(is_meant).unwrap_or(LAST_FILE);
+    /// The line that keeps the change, and where it belongs; `about` is the rule's subject here.
+    pub(super) fn config_line(&self, group: &str, about: &str) -> Option<ConfigLine> {
+        let kind = self.file(group)?;
+        let line = kind.line.as_ref().or(kind.udev.as_ref()).or(kind.setting.as_ref())?;
         let setting = format!("{about} {}", self.name);
-        ConfigLine { file: kind.name.to_owned(), setting, line: self.line(group) }
+        Some(ConfigLine { file: kind.name.clone(), setting, line: self.filled(line) })
+    }
+
+    /// The file of its place, which every place has.
+    fn file(&self, group: &str) -> Option<&'static ConfigFileKind> {
+        let is_meant = |kind: &&ConfigFileKind| {
+            kind.place == self.place && ["", group].contains(&kind.group.as_str())
+        };
+        kinds().iter().find(is_meant)
+    }
+
+    fn filled(&self, text: &str) -> String {
+        // The value last: it may have facts in it.
+        let text = text.replace("{name}", &self.name).replace("{fact}", &self.fact);
+        text.replace("{to}", &self.to)
     }
 }
 
 /// A file of settings.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct ConfigFileKind {
     place: SettingPlace,
     /// The database's settings; empty for any.
-    group: &'static str,
+    #[serde(default)]
+    group: String,
     /// As `--write` names it.
-    name: &'static str,
+    name: String,
     /// What begins a comment.
-    comment: &'static str,
-    install: &'static str,
+    #[serde(default = "number_sign")]
+    comment: String,
+    install: String,
     /// Lines before and after the settings.
-    first: &'static str,
-    last: &'static str,
+    first: Option<String>,
+    last: Option<String>,
+    /// The fact with the present value of a setting.
+    fact: String,
+    command: Option<String>,
+    undo: Option<String>,
+    udev: Option<String>,
+    setting: Option<String>,
+    line: Option<String>,
 }
 
-const UDEV: &str = "copy it to /etc/udev/rules.d/, then: udevadm control --reload && udevadm trigger --subsystem-match=block";
-
-const fn kind(
-    place: SettingPlace,
-    group: &'static str,
-    name: &'static str,
-    install: &'static str,
-) -> ConfigFileKind {
-    ConfigFileKind { place, group, name, comment: "#", install, first: "", last: "" }
+fn number_sign() -> String {
+    "#".to_owned()
 }
 
-const LAST_FILE: &ConfigFileKind = &kind(
-    SettingPlace::Database,
-    "",
-    "database-options.txt",
-    "set these options where the database is configured or opened, then restart it",
-);
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConfigFileKinds {
+    file: Vec<ConfigFileKind>,
+}
 
-// A database's settings come first; the order is that of reports.
-const FILES: &[ConfigFileKind] = &[
-    ConfigFileKind {
-        comment: "--",
-        last: "SELECT pg_reload_conf();",
-        ..kind(
-            SettingPlace::Database,
-            "postgresql",
-            "postgresql.sql",
-            "run it as a superuser: psql -f postgresql.sql; restart PostgreSQL for io_method",
-        )
-    },
-    ConfigFileKind {
-        first: "[mysqld]",
-        ..kind(
-            SettingPlace::Database,
-            "mysql",
-            "durio-my.cnf",
-            "copy it to /etc/mysql/conf.d/, /etc/mysql/mariadb.conf.d/ or /etc/my.cnf.d/, then restart the server",
-        )
-    },
-    ConfigFileKind {
-        comment: "--",
-        ..kind(SettingPlace::Database, "sqlite", "sqlite.sql", "run it in each new connection")
-    },
-    kind(SettingPlace::Database, "redis", "redis.conf", "add it to redis.conf, then restart Redis"),
-    kind(
-        SettingPlace::Database,
-        "scylladb",
-        "scylla.yaml",
-        "add it to scylla.yaml, then restart ScyllaDB",
-    ),
-    kind(SettingPlace::Zfs, "", "zfs.sh", "replace DATASET, then run it as root: sh zfs.sh"),
-    kind(SettingPlace::Queue, "", "60-durio.rules", UDEV),
-    kind(SettingPlace::Md, "", "60-durio.rules", UDEV),
-    kind(
-        SettingPlace::Sysctl,
-        "",
-        "60-durio-sysctl.conf",
-        "copy it to /etc/sysctl.d/, then: sysctl --system",
-    ),
-    kind(
-        SettingPlace::Sysfs,
-        "",
-        "durio-tmpfiles.conf",
-        "copy it to /etc/tmpfiles.d/, then: systemd-tmpfiles --create",
-    ),
-    kind(
-        SettingPlace::Mount,
-        "",
-        "fstab.txt",
-        "add the options to the line of the mount point in /etc/fstab, then mount it again",
-    ),
-    kind(
-        SettingPlace::Boot,
-        "",
-        "kernel-command-line.txt",
-        "add it to the kernel's command line (GRUB_CMDLINE_LINUX in /etc/default/grub, then update-grub) and boot again",
-    ),
-];
+/// Every kind of file, in the order of reports; none if they cannot be read: a test would have said so.
+fn kinds() -> &'static [ConfigFileKind] {
+    static KINDS: OnceLock<Vec<ConfigFileKind>> = OnceLock::new();
+    KINDS.get_or_init(|| {
+        let read = toml::from_str(include_str!("rules/files.toml"));
+        read.map(|ConfigFileKinds { file }| file).unwrap_or_default()
+    })
+}
 
 /// The lines of all advice by file. A later line for the same setting replaces an earlier one: rules
 /// with measured values come after general ones.
@@ -279,19 +177,18 @@ pub(super) fn files<'a>(lines: impl Iterator<Item = &'a ConfigLine>) -> Vec<Conf
         }
     }
     let mut files: Vec<ConfigFile> = Vec::new();
-    for kind in FILES.iter().chain([LAST_FILE]) {
+    for kind in kinds() {
         let of_file = kept.iter().filter(|line| line.file == kind.name);
         let lines: Vec<String> = of_file.map(|line| line.line.clone()).collect();
         // Two places may share a file.
         if lines.is_empty() || files.iter().any(|file| file.name == kind.name) {
             continue;
         }
-        let [first, last] =
-            [kind.first, kind.last].map(|end| (!end.is_empty()).then(|| end.to_owned()));
+        let (first, last) = (kind.first.clone(), kind.last.clone());
         files.push(ConfigFile {
-            name: kind.name.to_owned(),
-            comment: kind.comment.to_owned(),
-            install: kind.install.to_owned(),
+            name: kind.name.clone(),
+            comment: kind.comment.clone(),
+            install: kind.install.clone(),
             lines: first.into_iter().chain(lines).chain(last).collect(),
         });
     }
@@ -323,68 +220,204 @@ mod tests {
     }
 
     #[test]
-    fn each_place_has_its_command_its_undo_and_its_line() {
+    fn each_place_has_its_command_its_undo_its_line_and_its_file() {
+        // Place, name, value, group; fact, command or words, undo, line, file.
         let cases = [
-            (
+            [
                 "queue",
                 "nomerges",
                 "2",
                 "",
+                "device.nomerges",
                 "echo 2 > /sys/block/${device.name}/queue/nomerges",
+                "echo ${device.nomerges} > /sys/block/${device.name}/queue/nomerges",
                 r#"ACTION=="add|change", KERNEL=="${device.name}", ATTR{queue/nomerges}="2""#,
-            ),
-            ("sysctl", "fs.aio-max-nr", "9", "", "sysctl -w fs.aio-max-nr=9", "fs.aio-max-nr = 9"),
-            (
+                "60-durio.rules",
+            ],
+            [
+                "md",
+                "stripe_cache_size",
+                "4096",
+                "",
+                "md.stripe_cache_size",
+                "echo 4096 > /sys/block/${device.name}/md/stripe_cache_size",
+                "echo ${md.stripe_cache_size} > /sys/block/${device.name}/md/stripe_cache_size",
+                r#"ACTION=="add|change", KERNEL=="${device.name}", ATTR{md/stripe_cache_size}="4096""#,
+                "60-durio.rules",
+            ],
+            [
+                "sysctl",
+                "fs.aio-max-nr",
+                "${run.x}",
+                "",
+                "host.aio_max_nr",
+                "sysctl -w fs.aio-max-nr=${run.x}",
+                "sysctl -w fs.aio-max-nr=${host.aio_max_nr}",
+                "fs.aio-max-nr = ${run.x}",
+                "60-durio-sysctl.conf",
+            ],
+            [
+                "sysfs",
+                "kernel/mm/transparent_hugepage/enabled",
+                "never",
+                "",
+                "host.kernel/mm/transparent_hugepage/enabled",
+                "echo never > /sys/kernel/mm/transparent_hugepage/enabled",
+                "echo ${host.kernel/mm/transparent_hugepage/enabled} > \
+                 /sys/kernel/mm/transparent_hugepage/enabled",
+                "w /sys/kernel/mm/transparent_hugepage/enabled - - - - never",
+                "durio-tmpfiles.conf",
+            ],
+            [
                 "mount",
                 "options",
                 "noatime",
                 "",
+                "host.options",
                 "mount -o remount,noatime ${fs.mount_point}",
+                "",
                 "${fs.mount_point}: add noatime",
-            ),
-            (
+                "fstab.txt",
+            ],
+            [
                 "boot",
-                "nvme.poll_queues",
+                "nvme.poll-queues",
                 "4",
                 "",
-                "nvme.poll_queues=4 on the kernel's command line",
-                "nvme.poll_queues=4",
-            ),
-            ("zfs", "atime", "off", "", "zfs set atime=off DATASET", "zfs set atime=off DATASET"),
-            (
+                "host.poll_queues",
+                "nvme.poll-queues=4 on the kernel's command line",
+                "",
+                "nvme.poll-queues=4",
+                "kernel-command-line.txt",
+            ],
+            [
+                "zfs",
+                "atime",
+                "off",
+                "",
+                "zfs.atime",
+                "zfs set atime=off DATASET",
+                "",
+                "zfs set atime=off DATASET",
+                "zfs.sh",
+            ],
+            [
                 "database",
                 "fsync",
                 "on",
                 "postgresql",
+                "postgresql.fsync",
                 "fsync = on",
+                "",
                 "ALTER SYSTEM SET fsync = 'on';",
-            ),
-            ("database", "sync_binlog", "1", "mysql", "sync_binlog = 1", "sync_binlog = 1"),
-            (
+                "postgresql.sql",
+            ],
+            [
+                "database",
+                "sync_binlog",
+                "1",
+                "mysql",
+                "mysql.sync_binlog",
+                "sync_binlog = 1",
+                "",
+                "sync_binlog = 1",
+                "durio-my.cnf",
+            ],
+            [
                 "database",
                 "appendfsync",
                 "always",
                 "redis",
+                "redis.appendfsync",
                 "appendfsync always",
+                "",
                 "appendfsync always",
-            ),
-            (
+                "redis.conf",
+            ],
+            [
                 "database",
                 "synchronous",
                 "FULL",
                 "sqlite",
+                "sqlite.synchronous",
                 "PRAGMA synchronous = FULL",
+                "",
                 "PRAGMA synchronous = FULL;",
-            ),
-            ("database", "x", "true", "scylladb", "x: true", "x: true"),
+                "sqlite.sql",
+            ],
+            [
+                "database",
+                "x",
+                "true",
+                "scylladb",
+                "scylladb.x",
+                "x: true",
+                "",
+                "x: true",
+                "scylla.yaml",
+            ],
+            [
+                "database",
+                "wal_bytes_per_sync",
+                "512",
+                "rocksdb",
+                "rocksdb.wal_bytes_per_sync",
+                "wal_bytes_per_sync = 512",
+                "",
+                "wal_bytes_per_sync = 512",
+                "database-options.txt",
+            ],
         ];
-        for (place, name, to, group, how, line) in cases {
+        for [place, name, to, group, fact, how, undo, line, file] in cases {
             let mut change = change(place, name, to);
             change.find_fact(group);
+            assert_eq!(change.fact, fact, "{place}");
             let apply = change.apply(group);
+            assert_eq!(apply.undo.as_deref().unwrap_or_default(), undo, "{place}");
+            let is_udev = ["queue", "md"].contains(&place);
+            assert_eq!(apply.udev.as_deref(), is_udev.then_some(line), "{place}");
             assert_eq!(apply.command.or(apply.setting).as_deref(), Some(how), "{place}");
-            assert_eq!(change.line(group), line, "{place}");
+            let kept = change.config_line(group, "sda").unwrap();
+            let expected = ConfigLine {
+                file: file.to_owned(),
+                setting: format!("sda {name}"),
+                line: line.to_owned(),
+            };
+            assert_eq!(kept, expected);
         }
+    }
+
+    #[test]
+    fn files_are_in_the_order_of_reports_and_begin_and_end_as_their_programs_need() {
+        let names: Vec<&str> = kinds().iter().map(|kind| kind.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "postgresql.sql",
+                "durio-my.cnf",
+                "sqlite.sql",
+                "redis.conf",
+                "scylla.yaml",
+                "zfs.sh",
+                "60-durio.rules",
+                "60-durio.rules",
+                "60-durio-sysctl.conf",
+                "durio-tmpfiles.conf",
+                "fstab.txt",
+                "kernel-command-line.txt",
+                "database-options.txt",
+            ]
+        );
+        let with = |part: fn(&ConfigFileKind) -> bool| -> Vec<&str> {
+            let found = kinds().iter().filter(|kind| part(kind));
+            found.map(|kind| kind.name.as_str()).collect()
+        };
+        assert_eq!(with(|kind| kind.comment == "--"), ["postgresql.sql", "sqlite.sql"]);
+        assert_eq!(with(|kind| kind.comment != "--" && kind.comment != "#"), [""; 0]);
+        assert_eq!(with(|kind| kind.first.as_deref() == Some("[mysqld]")), ["durio-my.cnf"]);
+        let reloads =
+            |kind: &ConfigFileKind| kind.last.as_deref() == Some("SELECT pg_reload_conf();");
+        assert_eq!(with(reloads), ["postgresql.sql"]);
     }
 
     #[test]

@@ -176,7 +176,7 @@ fn evidence(
     }
     // Without a number it would be an opinion.
     if !measurement.says.contains(|c: char| c.is_ascii_digit()) || measurement.command.is_empty() {
-        return Err("a measurement has a figure and a command".to_owned());
+        return Err("a measurement needs a result and a command".to_owned());
     }
     if !is_date(&measurement.date) {
         return Err(format!("'{}' is not a date such as 2026-11-21", measurement.date));
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn a_measurement_with_a_mistake_is_refused_and_named() {
         let mistakes = [
-            ("+31 %", "faster", "figure"),
+            ("+31 %", "faster", "needs a result"),
             ("'p'", "'q'", "no place 'q'"),
             ("'agrees'", "'not-measurable'", "unmeasured.toml"),
             ("'agrees'", "'perhaps'", "perhaps"),

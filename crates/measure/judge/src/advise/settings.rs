@@ -217,6 +217,75 @@ mod tests {
         }
     }
 
+    /// Answers of servers, and what they say in the unit of the setting.
+    const ANSWERS: [(&str, &str, &str, &str, Option<f64>); 26] = [
+        // PostgreSQL, as SHOW prints it: microseconds without a unit.
+        ("postgresql", "commit_delay", "0", "0 ns", Some(0.0)),
+        ("postgresql", "commit_delay", "1500", "1.5 ms", Some(1.5e6)),
+        ("postgresql", "commit_siblings", "5", "5", Some(5.0)),
+        ("postgresql", "effective_io_concurrency", "16", "16", Some(16.0)),
+        ("postgresql", "fsync", "on", "on", None),
+        ("postgresql", "full_page_writes", "off", "off", None),
+        ("postgresql", "io_method", "io_uring", "io_uring", None),
+        ("postgresql", "maintenance_io_concurrency", "10", "10", Some(10.0)),
+        ("postgresql", "random_page_cost", "1.1", "1.1", Some(1.1)),
+        ("postgresql", "seq_page_cost", "1", "1", Some(1.0)),
+        ("postgresql", "server_version", "17", "17", Some(17.0)),
+        ("postgresql", "synchronous_commit", "remote_apply", "remote_apply", None),
+        ("postgresql", "wal_init_zero", "on", "on", None),
+        ("postgresql", "wal_recycle", "off", "off", None),
+        ("postgresql", "wal_sync_method", "open_datasync", "open_datasync", None),
+        // MySQL and MariaDB: microseconds and bytes without a unit.
+        ("mysql", "binlog_group_commit_sync_delay", "250", "250 µs", Some(250e3)),
+        ("mysql", "innodb_doublewrite", "DETECT_AND_RECOVER", "DETECT_AND_RECOVER", None),
+        ("mysql", "innodb_flush_log_at_trx_commit", "2", "2", Some(2.0)),
+        ("mysql", "innodb_flush_method", "O_DIRECT", "O_DIRECT", None),
+        ("mariadb", "innodb_io_capacity", "200", "200", Some(200.0)),
+        ("mariadb", "innodb_io_capacity_max", "2000", "2000", Some(2000.0)),
+        ("mysql", "innodb_log_write_ahead_size", "8192", "8 KiB", Some(8192.0)),
+        ("mysql", "sync_binlog", "1", "1", Some(1.0)),
+        // Redis, as CONFIG GET prints it.
+        ("redis", "appendfsync", "everysec", "everysec", None),
+        ("redis", "no-appendfsync-on-rewrite", "no", "off", None),
+        ("redis", "no-appendfsync-on-rewrite", "yes", "on", None),
+    ];
+
+    #[test]
+    fn every_setting_that_a_server_is_asked_for_is_read_in_its_unit() {
+        for (database, name, answer, shown, magnitude) in ANSWERS {
+            let setting = DatabaseSetting {
+                name: name.to_owned(),
+                value: answer.to_owned(),
+                place: "SHOW".to_owned(),
+            };
+            let settings = DatabaseSettings { from_file: vec![setting], given: Vec::new() };
+            let catalogue = Catalogue::shipped().unwrap();
+            let facts = settings.facts(catalogue, Some(database)).unwrap();
+            let fact = format!("{}.{name}", catalogue.settings_of(database).unwrap());
+            let value = facts.value(&fact).unwrap_or_else(|| panic!("{fact}: {facts:?}"));
+            assert_eq!(
+                (value.to_string().as_str(), value.magnitude()),
+                (shown, magnitude),
+                "{fact}"
+            );
+        }
+        // No setting of theirs is left out.
+        let catalogue = Catalogue::shipped().unwrap();
+        for database in ["postgresql", "mysql", "mariadb", "redis"] {
+            let group = catalogue.settings_of(database);
+            for asked in crate::advise::settings_read(database).unwrap() {
+                let is_answered = |other: &str, name: &str| {
+                    name == asked && catalogue.settings_of(other) == group
+                };
+                let mut answers = ANSWERS.iter();
+                assert!(
+                    answers.any(|(other, name, ..)| is_answered(other, name)),
+                    "{database} {asked}"
+                );
+            }
+        }
+    }
+
     #[test]
     fn redis_and_yaml_are_read_too() {
         assert_eq!(

@@ -81,7 +81,7 @@ fn claim(output: &FioOutput, job: &FioJob, number: usize) -> Claim {
     if knows_options && own_name.is_none_or(|own| is_name(own, &job.jobname)) {
         settings(&mut claim, output, &given);
     } else {
-        claim.note.push_str(": the settings of all its jobs are not told");
+        claim.note.push_str(": not all settings of its jobs are given");
     }
     // A job's work is in its options; its name may say anything.
     let name = std::mem::take(&mut claim.workload);

@@ -104,7 +104,7 @@ pub fn audit_table(bytes: impl Read) -> Result<AuditFindings, AuditError> {
     let is_read = |name: &str| is_known(name) || latency_column(name).is_some();
     let unread: Vec<_> = columns.iter().filter(|name| !is_read(name)).cloned().collect();
     if !unread.is_empty() {
-        auditor.note(format!("columns that were not looked at: {}", unread.join(", ")));
+        auditor.note(format!("columns that were ignored: {}", unread.join(", ")));
     }
     let mut rows = 0_u64;
     loop {
@@ -401,7 +401,7 @@ pub enum AuditError {
     #[error("the header has the column '{column}' twice")]
     ColumnTwice { column: String },
     /// A cell that cannot be understood.
-    #[error("line {line}, column {column}: '{text}' is no {expected}")]
+    #[error("line {line}, column {column}: '{text}' is not a {expected}")]
     Cell {
         /// From 1; the header is line 1.
         line: u64,
@@ -450,10 +450,10 @@ impl AuditError {
             }
             Self::Json => "give a CSV table with a row for each measured point",
             Self::MissingColumns { .. } => {
-                "the first line names the columns; leave the cells of unknown figures empty"
+                "the first line names the columns; leave the cells of unknown values empty"
             }
             Self::ColumnTwice { .. } => "rename or remove one of them",
-            Self::Cell { .. } => "correct the cell, or leave it empty if the figure is unknown",
+            Self::Cell { .. } => "correct the cell, or leave it empty if the value is unknown",
             Self::Fields { .. } => "put fields that have commas in them between double quotes",
             Self::OpenQuote { .. } => "close the quote; the file may have been cut off",
             Self::LongRow { .. } => "check whether a quote is missing, and whether it is a table",

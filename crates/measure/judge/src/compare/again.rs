@@ -6,7 +6,7 @@ use super::comparison::CompareSettings;
 use super::side::{ComparedRun, Side};
 
 /// Options of the earlier runs that the new ones do not take, and whether a value follows.
-const LEFT_OUT: [(&str, bool); 11] = [
+const LEFT_OUT: [(&str, bool); 12] = [
     ("--out", true),
     // A second run of one name could not be found by it.
     ("--name", true),
@@ -19,6 +19,8 @@ const LEFT_OUT: [(&str, bool); 11] = [
     ("-q", false),
     ("--yes", false),
     ("--fresh", false),
+    // `durio compare DIR DIR` gives it to each turn.
+    ("--no-predictions", false),
 ];
 
 /// How the first runs of both sides were made.
@@ -182,7 +184,10 @@ mod tests {
 
     #[test]
     fn two_checked_places_are_measured_by_turns_with_their_options() {
-        let lines = ["durio check --quick --name x /a", "/bin/durio check --quick --out=y -q /b"];
+        let lines = [
+            "durio check --quick --name x /a",
+            "/bin/durio check --yes --no-predictions --quick --out=y -q /b",
+        ];
         let found = again(lines, ["/a", "/b"]).unwrap();
         assert_eq!(found, "durio compare /a /b --pairs 7 -- --quick");
         let settings = CompareSettings {

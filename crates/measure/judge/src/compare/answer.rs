@@ -84,7 +84,7 @@ impl Comparison {
             let Pair { baseline, other, .. } = pair;
             match self.answer.pairs.iter().find(|answer| answer.other == *other) {
                 Some(answer) => answer.sentence(self.settings.threshold),
-                None => format!("Nothing of {other} could be compared with {baseline}"),
+                None => format!("No results of {other} could be compared with {baseline}"),
             }
         };
         let gate = self.gate.iter().map(|gate| of_gate(gate, &self.settings));
@@ -414,7 +414,7 @@ mod tests {
         let found = answered(vec![read(), read()], None);
         assert_eq!(found.sentence(), "B is 3.0 × A: 300 against 100 reads/s (read)");
         let nothing = answered(Vec::new(), None);
-        assert_eq!(nothing.sentence(), "Nothing of B could be compared with A");
+        assert_eq!(nothing.sentence(), "No results of B could be compared with A");
         assert_eq!(nothing.answer, CompareAnswer::default());
     }
 

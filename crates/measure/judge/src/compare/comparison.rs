@@ -288,7 +288,7 @@ pub enum SideWord {
     Slower,
     /// The interval lies within the threshold on both sides of zero.
     NoDifference,
-    /// Neither: the interval spans the threshold, because the repeats scatter too far.
+    /// Neither: the interval spans the threshold, because the repeats scatter too much.
     Undecided,
     /// No interval: a side has a single run, or the result is missing.
     #[default]

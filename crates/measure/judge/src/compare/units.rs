@@ -208,14 +208,13 @@ fn faults_of_one(place: &str, member: &UnitMember<'_>) -> Vec<String> {
     let workload = member.workload;
     let mut faults = Vec::new();
     if !workload.complete {
-        faults.push(format!("{place} did not run to its limit"));
+        faults.push(format!("{place} ended before its limit"));
     }
     // If I/O went through the page cache instead of past it, the results depend on memory as much
     // as on the storage.
     if workload.effective.cache != workload.definition.cache {
         let fallbacks = workload.effective.fallbacks.join("; ");
-        faults
-            .push(format!("{place} could not have the cache mode of its definition: {fallbacks}"));
+        faults.push(format!("{place} could not use its defined cache mode: {fallbacks}"));
     }
     faults
 }

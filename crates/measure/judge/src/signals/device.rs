@@ -4,8 +4,7 @@
 use durio_observe::{BlockFacts, CloudDisk, Host, Layer, LayerKind, WriteCache};
 
 use super::{
-    EvidenceReading, Signal, SignalWord, cache_reading, is_end, is_flushed, layer_name, reading,
-    signal, sysfs,
+    EvidenceReading, Signal, cache_reading, is_end, is_flushed, layer_name, reading, signal, sysfs,
 };
 
 // The PCI vendor number of QEMU's devices (QEMU, docs/specs/pci-ids).
@@ -35,13 +34,7 @@ pub(super) fn cache_view(layer: &Layer, _: &Host) -> Option<Signal> {
     }
     match view {
         WriteCache::WriteThrough => flush_stripped(layer, block, read),
-        WriteCache::WriteBack => signal(
-            ("flush-sent", SignalWord::Fact, layer_name(layer)),
-            read,
-            "the kernel treats the cache as volatile and sends a flush for each sync; whether the \
-             device performs it cannot be seen",
-            "",
-        ),
+        WriteCache::WriteBack => signal("flush-sent", layer_name(layer), read),
     }
 }
 
@@ -50,52 +43,15 @@ pub(super) fn cache_view(layer: &Layer, _: &Host) -> Option<Signal> {
 fn flush_stripped(layer: &Layer, block: &BlockFacts, read: Vec<EvidenceReading>) -> Option<Signal> {
     let bus = layer.fact("bus").unwrap_or_default();
     let own = block.device_write_cache.as_deref();
-    let (id, word, implies, advice) = match () {
-        () if own == Some("write back") => (
-            "cache-view-overridden",
-            SignalWord::UnsafeConfig,
-            "queue/write_cache was changed to 'write through', but the device says that its cache \
-             is volatile: no flush is sent, and a power cut can lose acknowledged commits",
-            "echo 'write back' into queue/write_cache of the device",
-        ),
-        () if block.virtio_flush == Some(false) => (
-            "virtio-no-flush",
-            SignalWord::Suspect,
-            "the hypervisor offers no flush, so a sync ends in this machine; unless the host \
-             stores each write before completing it, a power cut loses the host's page cache",
-            "offer the flush: Firecracker cache_type=Writeback, QEMU cache=none or writeback",
-        ),
-        () if layer.kind == LayerKind::Nbd => (
-            "nbd-no-flush",
-            SignalWord::Suspect,
-            "the server does not offer flushes, so a sync ends in this machine",
-            "serve the device with flush and FUA",
-        ),
-        () if bus == "usb" => (
-            "usb-cache-guessed",
-            SignalWord::Suspect,
-            "the kernel assumes write through behind a bridge that hides the drive's cache: no \
-             flush is sent to a drive that most likely has a volatile cache",
-            "look for 'Assuming drive cache' in the kernel's log; attach the drive without the bridge",
-        ),
-        () if bus == "nvme" => (
-            "no-volatile-cache",
-            SignalWord::Declared,
-            "the controller declares that it has no volatile write cache (VWC), so a sync sends \
-             no flush: right for a drive with power-loss protection, fatal if the claim is false",
-            "check the model's data sheet for power-loss protection, and the SMART log for the \
-             health of its capacitors",
-        ),
-        () => (
-            "no-volatile-cache",
-            SignalWord::Declared,
-            "the kernel assumes that the device has no volatile cache, so a sync sends no flush: \
-             right if the device keeps accepted data without power, fatal if it does not",
-            "find out whether the device or its controller has power-loss protection; in a \
-             virtual machine, what the host does with writes",
-        ),
+    let key = match () {
+        () if own == Some("write back") => "cache-view-overridden",
+        () if block.virtio_flush == Some(false) => "virtio-no-flush",
+        () if layer.kind == LayerKind::Nbd => "nbd-no-flush",
+        () if bus == "usb" => "usb-cache-guessed",
+        () if bus == "nvme" => "no-volatile-cache:nvme",
+        () => "no-volatile-cache",
     };
-    signal((id, word, layer_name(layer)), read, implies, advice)
+    signal(key, layer_name(layer), read)
 }
 
 /// A contradiction between the kernel's view of a cache and the device's answer when it was asked.
@@ -109,32 +65,14 @@ pub(super) fn contradicts_kernel(layer: &Layer, _: &Host) -> Option<Signal> {
     let is_off = present == Some("absent") || enabled == Some("no");
     // The driver's word says the same and has a signal already.
     let is_told = block.device_write_cache.as_deref() == Some("write back");
-    let (id, word, implies, advice) = match view {
-        WriteCache::WriteBack if is_off => (
-            "device-word-not-volatile",
-            SignalWord::Declared,
-            "the kernel treats the cache as volatile and sends flushes; the device says that its \
-             volatile write cache is absent or off, so a flush has nothing to do if the claim is \
-             true",
-            "",
-        ),
+    let key = match view {
+        WriteCache::WriteBack if is_off => "device-word-not-volatile",
         WriteCache::WriteBack => return None,
         WriteCache::WriteThrough if is_off || is_told => return None,
-        WriteCache::WriteThrough if enabled == Some("yes") => (
-            "device-word-volatile",
-            SignalWord::UnsafeConfig,
-            "the device says that its volatile write cache is on, but the kernel treats it as \
-             write through and sends no flush: a power cut can lose acknowledged commits",
-            "echo 'write back' into queue/write_cache of the device, or turn its cache off",
-        ),
-        WriteCache::WriteThrough if present == Some("present") => (
-            "device-word-volatile",
-            SignalWord::Suspect,
-            "the device says that it has a volatile write cache, but not whether it is on; the \
-             kernel treats the cache as write through and sends no flush",
-            "find out whether the cache is on (nvme get-feature -f 6); if it is, echo 'write back' \
-             into queue/write_cache of the device",
-        ),
+        WriteCache::WriteThrough if enabled == Some("yes") => "device-word-volatile",
+        WriteCache::WriteThrough if present == Some("present") => {
+            "device-word-volatile:switch-unknown"
+        }
         WriteCache::WriteThrough => return None,
     };
     let place = |page: &str| format!("{page} of /dev/{}", layer.name);
@@ -146,7 +84,7 @@ pub(super) fn contradicts_kernel(layer: &Layer, _: &Host) -> Option<Signal> {
     let mut read = vec![cache_reading("kernel's view", layer, view)];
     read.extend(present.map(|value| reading("device's volatile write cache", vwc, value)));
     read.extend(enabled.map(|value| reading("device's write cache is on", switch, value)));
-    signal((id, word, layer_name(layer)), read, implies, advice)
+    signal(key, layer_name(layer), read)
 }
 
 /// Whether durable writes can be sent as one command.
@@ -154,15 +92,8 @@ pub(super) fn fua(layer: &Layer, _: &Host) -> Option<Signal> {
     let block = layer.block.as_ref().filter(|_| is_end(layer))?;
     // Without flushes to send, FUA saves none.
     let fua = block.fua.filter(|_| is_flushed(layer))?;
-    let implies = match fua {
-        true => {
-            "O_DSYNC writes may be sent with FUA instead of a flush; the kernel's flush counter \
-             does not show them"
-        }
-        false => "the device does not support FUA: O_DSYNC is a write and a flush",
-    };
-    let read = vec![reading("FUA", sysfs(layer, "queue/fua"), if fua { "1" } else { "0" })];
-    signal(("fua", SignalWord::Fact, layer_name(layer)), read, implies, "")
+    let (key, value) = if fua { ("fua", "1") } else { ("fua:not-supported", "0") };
+    signal(key, layer_name(layer), vec![reading("FUA", sysfs(layer, "queue/fua"), value)])
 }
 
 /// QEMU's NVMe controller announces FUA and writes without looking at the bit.
@@ -179,13 +110,7 @@ pub(super) fn qemu_nvme(layer: &Layer, _: &Host) -> Option<Signal> {
         reading("model", sysfs(layer, "device/model"), model),
         reading("FUA", sysfs(layer, "queue/fua"), "1"),
     ];
-    signal(
-        ("qemu-nvme-fua", SignalWord::Suspect, layer_name(layer)),
-        read,
-        "QEMU's NVMe controller announces FUA but ignores it (hw/nvme/ctrl.c, nvme_do_write): \
-         O_DSYNC writes may be acknowledged from the host's cache",
-        "start QEMU with write-cache=off for the device, or sync with fdatasync",
-    )
+    signal("qemu-nvme-fua", layer_name(layer), read)
 }
 
 fn cloud_disk(layer: &Layer) -> Option<CloudDisk> {
@@ -203,11 +128,9 @@ pub(super) fn ephemeral(layer: &Layer, _: &Host) -> Option<Signal> {
     let is_local = cloud_disk(layer) == Some(CloudDisk::Local);
     let model = layer.block.as_ref()?.model.as_deref().filter(|_| is_local)?;
     signal(
-        ("ephemeral", SignalWord::Declared, layer_name(layer)),
+        "ephemeral",
+        layer_name(layer),
         vec![reading("model", sysfs(layer, "device/model"), model)],
-        "its model name is that of a virtual machine's local disk: the content survives a reboot, \
-         but is lost when the machine is stopped, moved or lost, however often it was synced",
-        "keep replicas elsewhere, or put the log on a volume",
     )
 }
 
@@ -222,11 +145,9 @@ pub(super) fn cloud_volume(layer: &Layer, _: &Host) -> Option<Signal> {
     }
     let model = vendor_and_model(layer).trim().to_owned();
     signal(
-        ("cloud-volume", SignalWord::Declared, layer_name(layer)),
+        "cloud-volume",
+        layer_name(layer),
         vec![reading("vendor and model", sysfs(layer, "device/model"), model)],
-        "its model name is that of a cloud volume: acknowledged data is kept as the provider \
-         promises, which cannot be checked from here",
-        "",
     )
 }
 
@@ -237,128 +158,14 @@ pub(super) fn raid_controller(layer: &Layer, _: &Host) -> Option<Signal> {
     let own = layer.block.as_ref().and_then(|block| block.device_write_cache.clone());
     let place = sysfs(layer, "device/scsi_disk/*/cache_type");
     read.extend(own.map(|own| reading("device's own", place, own)));
-    signal(
-        ("raid-controller", SignalWord::Declared, layer_name(layer)),
-        read,
-        "a RAID controller answers flushes for its drives; whether its cache has a working \
-         battery, and whether the drives' caches are off, cannot be seen from here",
-        "ask the controller's tool (storcli, ssacli): battery or flash backup healthy, write \
-         policy not 'always write back', the drives' caches disabled",
-    )
+    signal("raid-controller", layer_name(layer), read)
 }
-
-/// What its signals mean.
-pub(super) const EXPLAINED: &[[&str; 5]] = &[
-    [
-        "flush-sent",
-        "fact",
-        "the kernel treats the device's write cache as volatile",
-        "it sends a flush for each sync, which is what a database relies on; whether the device \
-         performs the flush cannot be seen",
-        "",
-    ],
-    [
-        "no-volatile-cache",
-        "declared",
-        "the device declares that it has no volatile write cache, or the kernel assumes so",
-        "a sync sends no flush: right for a drive with power-loss protection, fatal if the \
-         claim is false",
-        "check the model's data sheet for power-loss protection; for a virtual disk, find out \
-         what the host does with writes",
-    ],
-    [
-        "cache-view-overridden",
-        "unsafe-config",
-        "the device says that its cache is volatile, but queue/write_cache was set to 'write \
-         through'",
-        "no flush is sent to a cache that loses its content without power: acknowledged commits \
-         can be lost",
-        "echo 'write back' into queue/write_cache of the device",
-    ],
-    [
-        "virtio-no-flush",
-        "suspect",
-        "the hypervisor offers no flush (virtio feature bit 9 is off)",
-        "a sync ends in the guest; unless the host commits each write before it completes it, a \
-         power cut loses the host's page cache",
-        "offer the flush: Firecracker cache_type=Writeback, QEMU cache=none or writeback",
-    ],
-    [
-        "nbd-no-flush",
-        "suspect",
-        "the NBD server does not offer flushes",
-        "a sync ends in this machine",
-        "serve the device with flush and FUA",
-    ],
-    [
-        "usb-cache-guessed",
-        "suspect",
-        "the kernel assumes write through for a USB drive whose bridge hides its cache",
-        "no flush is sent to a drive that most likely has a volatile cache",
-        "attach the drive without the bridge, or keep nothing on it that must last",
-    ],
-    [
-        "device-word-not-volatile",
-        "declared",
-        "the kernel sends flushes, but the device says that its volatile write cache is absent or \
-         off",
-        "a flush has nothing to do if the claim is true, so a fast flush is expected",
-        "",
-    ],
-    [
-        "device-word-volatile",
-        "unsafe-config, suspect",
-        "the device says that it has a volatile write cache, but the kernel sends no flush",
-        "acknowledged commits can be lost at a power cut if the cache is on",
-        "find out whether it is on (nvme get-feature -f 6); if so, echo 'write back' into \
-         queue/write_cache, or turn the cache off",
-    ],
-    [
-        "fua",
-        "fact",
-        "whether the device accepts FUA writes",
-        "with FUA, an O_DSYNC write needs no flush of the whole cache, and the kernel's flush \
-         counter does not show it; without, it is a write and a flush",
-        "",
-    ],
-    [
-        "qemu-nvme-fua",
-        "suspect",
-        "QEMU's emulated NVMe controller announces FUA",
-        "the controller ignores it (hw/nvme/ctrl.c, nvme_do_write): O_DSYNC writes may be \
-         acknowledged from the host's cache",
-        "start QEMU with write-cache=off for the device, or sync with fdatasync",
-    ],
-    [
-        "ephemeral",
-        "declared",
-        "the model is that of a cloud machine's local disk",
-        "its content survives a reboot, but is lost when the machine is stopped, moved or lost, \
-         however often it was synced",
-        "keep replicas elsewhere, or put the log on a volume",
-    ],
-    [
-        "cloud-volume",
-        "declared",
-        "the model is that of a cloud provider's network volume",
-        "acknowledged data is kept as the provider promises, which cannot be checked in the guest",
-        "",
-    ],
-    [
-        "raid-controller",
-        "declared",
-        "a hardware RAID controller's driver serves the disk",
-        "the controller answers flushes for its drives; the state of its battery and of the \
-         drives' caches cannot be seen from here",
-        "ask its tool (storcli, ssacli): backup healthy, policy not 'always write back', the \
-         drives' caches off",
-    ],
-];
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::tests::{assert_signal, disk, layer, with_facts};
+    use durio_analyse::SignalWord;
 
     fn spoiled(spoil: impl FnOnce(&mut BlockFacts)) -> Layer {
         let mut layer = disk("nvme0n1");

@@ -2,7 +2,7 @@
 
 use durio_observe::{Host, Layer, LayerKind};
 
-use super::{EvidenceReading, MOUNTS, Signal, SignalWord, layer_name, reading, signal};
+use super::{EvidenceReading, MOUNTS, Signal, filled, layer_name, reading, signal};
 
 // Options that stop a filesystem from sending flushes (ext4, btrfs, reiserfs; f2fs has another
 // name).
@@ -56,33 +56,17 @@ pub(super) fn memory_backed(layer: &Layer, _: &Host) -> Option<Signal> {
         }
         _ => return None,
     };
-    signal(
-        ("memory-backed", SignalWord::UnsafeConfig, layer_name(layer)),
-        vec![read],
-        "it is in memory: a sync stores nothing, and nothing survives a power cut",
-        "name a directory on the storage that the database will use",
-    )
+    signal("memory-backed", layer_name(layer), vec![read])
 }
 
 pub(super) fn barriers_off(layer: &Layer, _: &Host) -> Option<Signal> {
     let option = option_among(layer, &NO_BARRIERS)?;
-    signal(
-        ("barriers-off", SignalWord::UnsafeConfig, layer_name(layer)),
-        vec![option],
-        "with this option a sync writes, but sends neither flush nor FUA: a power cut can lose \
-         acknowledged commits, and the order of the journal's writes",
-        "mount without it, unless every device below is proved to keep its cache",
-    )
+    signal("barriers-off", layer_name(layer), vec![option])
 }
 
 pub(super) fn overlay_volatile(layer: &Layer, _: &Host) -> Option<Signal> {
     let option = option_among(layer, &VOLATILE).filter(|_| layer.kind == LayerKind::Overlay)?;
-    signal(
-        ("overlay-volatile", SignalWord::UnsafeConfig, layer_name(layer)),
-        vec![option],
-        "the overlay skips every sync, whatever the filesystem of its upper directory does",
-        "mount without it, or keep the database's files on a volume outside the overlay",
-    )
+    signal("overlay-volatile", layer_name(layer), vec![option])
 }
 
 pub(super) fn checkpoint_disabled(layer: &Layer, _: &Host) -> Option<Signal> {
@@ -91,11 +75,9 @@ pub(super) fn checkpoint_disabled(layer: &Layer, _: &Host) -> Option<Signal> {
     let is_disabled = |option: &&String| option.starts_with("checkpoint=disable");
     let option = filesystem.options.iter().find(is_disabled)?;
     signal(
-        ("checkpoint-disabled", SignalWord::UnsafeConfig, layer_name(layer)),
+        "checkpoint-disabled",
+        layer_name(layer),
         vec![reading("mount option", MOUNTS, option.clone())],
-        "after a power cut the filesystem returns to its state when checkpoints were turned off: \
-         synced data is lost (kernel, filesystems/f2fs.rst)",
-        "mount with checkpoint=enable",
     )
 }
 
@@ -123,26 +105,15 @@ pub(super) fn zfs_no_flush(layer: &Layer, host: &Host) -> Option<Signal> {
     if !is_zfs(layer) || on.is_empty() {
         return None;
     }
-    signal(
-        ("zfs-no-flush", SignalWord::UnsafeConfig, layer_name(layer)),
-        on,
-        "ZFS is told to send no flush to its devices: right only if every device of the pool keeps \
-         its cache without power",
-        "set the parameter to 0",
-    )
+    signal("zfs-no-flush", layer_name(layer), on)
 }
 
 pub(super) fn zfs_sync_property(layer: &Layer, host: &Host) -> Option<Signal> {
     let filesystem = layer.filesystem.as_ref().filter(|_| is_zfs(layer))?;
     let mut read = vec![reading("dataset", MOUNTS, filesystem.source.clone())];
     read.extend(zfs_switches(host));
-    signal(
-        ("zfs-sync-unknown", SignalWord::Fact, layer_name(layer)),
-        read,
-        "with sync=disabled ZFS acknowledges before anything is stored; the kernel does not show \
-         that property, so durio cannot see it",
-        format!("zfs get sync,logbias {}", filesystem.source),
-    )
+    let dataset = [("dataset", filesystem.source.as_str())];
+    filled(signal("zfs-sync-unknown", layer_name(layer), read), &dataset)
 }
 
 pub(super) fn no_journal(layer: &Layer, _: &Host) -> Option<Signal> {
@@ -158,45 +129,20 @@ pub(super) fn no_journal(layer: &Layer, _: &Host) -> Option<Signal> {
         }
         None => return None,
     };
-    signal(
-        ("no-journal", SignalWord::Fact, layer_name(layer)),
-        vec![read],
-        "without a journal a sync stores the file's data and inode, but after a power cut the \
-         filesystem's structure depends on what fsck can repair",
-        "create the filesystem with a journal",
-    )
+    signal("no-journal", layer_name(layer), vec![read])
 }
 
 // None of them drops a sync: they are facts, each with a separate meaning.
-const JOURNAL_OPTIONS: [(&str, &str); 3] = [
-    (
-        "data=writeback",
-        "synced data is kept; after a power cut, files that were not synced may contain old \
-         blocks",
-    ),
-    ("data=journal", "all data is written twice: into the journal, then in place"),
-    (
-        "journal_async_commit",
-        "the journal's commit block is not ordered after its content: recovery relies on checksums",
-    ),
-];
+const JOURNAL_OPTIONS: [&str; 3] = ["data=writeback", "data=journal", "journal_async_commit"];
 
 pub(super) fn journal_options(layer: &Layer, _: &Host) -> Option<Signal> {
-    let names = JOURNAL_OPTIONS.map(|(name, _)| name);
-    let option = option_among(layer, &names)?;
-    let meaning = JOURNAL_OPTIONS.iter().find(|(name, _)| *name == option.value)?.1;
-    let kind = ("journal-options", SignalWord::Fact, layer_name(layer));
-    signal(kind, vec![option], meaning, "")
+    let option = option_among(layer, &JOURNAL_OPTIONS)?;
+    signal(&format!("journal-options:{}", option.value), layer_name(layer), vec![option])
 }
 
 pub(super) fn no_tree_log(layer: &Layer, _: &Host) -> Option<Signal> {
     let option = option_among(layer, &["notreelog"])?;
-    signal(
-        ("no-tree-log", SignalWord::Fact, layer_name(layer)),
-        vec![option],
-        "each fsync commits the whole filesystem: it keeps what it acknowledges, but is slow",
-        "mount with treelog for a database",
-    )
+    signal("no-tree-log", layer_name(layer), vec![option])
 }
 
 pub(super) fn nothing_known_below(layer: &Layer, _: &Host) -> Option<Signal> {
@@ -207,97 +153,17 @@ pub(super) fn nothing_known_below(layer: &Layer, _: &Host) -> Option<Signal> {
         return None;
     }
     signal(
-        ("hidden-below", SignalWord::Fact, layer_name(layer)),
+        "hidden-below",
+        layer_name(layer),
         vec![reading("mounted from", MOUNTS, filesystem.source.clone())],
-        "the kernel does not show which devices are below, so their caches are unknown",
-        "",
     )
 }
-
-/// What its signals mean.
-pub(super) const EXPLAINED: &[[&str; 5]] = &[
-    [
-        "memory-backed",
-        "unsafe-config",
-        "the filesystem or device is in memory",
-        "a sync stores nothing, and nothing survives a power cut",
-        "name a directory on the storage that the database will use",
-    ],
-    [
-        "barriers-off",
-        "unsafe-config",
-        "the filesystem is mounted with nobarrier or barrier=0",
-        "a sync writes, but sends neither flush nor FUA: acknowledged commits can be lost, and \
-         the order of the journal's writes with them",
-        "mount without it, unless every device below is proved to keep its cache",
-    ],
-    [
-        "overlay-volatile",
-        "unsafe-config",
-        "an overlay is mounted with 'volatile'",
-        "it skips every sync, whatever is below",
-        "mount without it, or keep the database's files on a volume outside the overlay",
-    ],
-    [
-        "checkpoint-disabled",
-        "unsafe-config",
-        "f2fs is mounted with checkpoint=disable",
-        "after a power cut the filesystem returns to its state when checkpoints were turned off: \
-         synced data is lost",
-        "mount with checkpoint=enable",
-    ],
-    [
-        "zfs-no-flush",
-        "unsafe-config",
-        "zfs_nocacheflush or zil_nocacheflush is on",
-        "ZFS sends no flush to its devices: right only if every device of the pool keeps its \
-         cache without power",
-        "set the parameter to 0",
-    ],
-    [
-        "zfs-sync-unknown",
-        "fact",
-        "the target is a ZFS dataset",
-        "with sync=disabled ZFS acknowledges before anything is stored, and the kernel does not \
-         show that property",
-        "zfs get sync,logbias DATASET",
-    ],
-    [
-        "no-journal",
-        "fact",
-        "the filesystem has no journal",
-        "a sync stores the file's data and inode; after a power cut the structure depends on what \
-         fsck can repair",
-        "create the filesystem with a journal",
-    ],
-    [
-        "journal-options",
-        "fact",
-        "ext4 is mounted with data=writeback, data=journal or journal_async_commit",
-        "none of them loses synced data; they change what unsynced files contain after a power \
-         cut, and the cost of a write",
-        "",
-    ],
-    [
-        "no-tree-log",
-        "fact",
-        "Btrfs is mounted with notreelog",
-        "each fsync commits the whole filesystem: it keeps what it acknowledges, but is slow",
-        "mount with treelog for a database",
-    ],
-    [
-        "hidden-below",
-        "fact",
-        "the kernel does not show which devices are below the filesystem",
-        "their caches are unknown",
-        "",
-    ],
-];
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::tests::{assert_signal, disk, fact, filesystem, layer, over, with_facts};
+    use durio_analyse::SignalWord;
 
     fn ext4(options: &[&str]) -> Layer {
         let mut layer = filesystem("ext4", LayerKind::Filesystem, options);
@@ -405,7 +271,7 @@ mod tests {
 
     #[test]
     fn options_of_the_journal_are_explained() {
-        for (option, _) in JOURNAL_OPTIONS {
+        for option in JOURNAL_OPTIONS {
             let found = journal_options(&ext4(&[option]), &host());
             assert_signal(found, "journal-options", SignalWord::Fact);
         }

@@ -1,9 +1,10 @@
-//! Rules about layers between filesystem and disk: arrays, caches, loop devices.
+//! Rules about layers between filesystem and disk: arrays, caches, loop devices; and about storage
+//! that another machine or process serves, whose acknowledgement is as good as the server's word.
 
 use durio_observe::{Host, Layer, LayerKind, WriteCache};
 
 use super::{
-    EvidenceReading, Signal, SignalWord, cache_reading, is_end, is_flushed, layer_name, reading,
+    EvidenceReading, MOUNTS, Signal, cache_reading, is_end, is_flushed, layer_name, reading,
     signal, sysfs,
 };
 
@@ -33,13 +34,7 @@ pub(super) fn strips_flushes(layer: &Layer, _: &Host) -> Option<Signal> {
         cache_reading("kernel's view", layer, view),
         cache_reading("view of the device below", taking, WriteCache::WriteBack),
     ];
-    signal(
-        ("layer-strips-flushes", SignalWord::UnsafeConfig, layer_name(layer)),
-        read,
-        "the kernel treats this layer as write through, so every sync ends here, but the device \
-         below has a volatile cache: a power cut can lose acknowledged commits",
-        "echo 'write back' into queue/write_cache of the layer",
-    )
+    signal("layer-strips-flushes", layer_name(layer), read)
 }
 
 /// The layers below one, except those below an array of durio: its server answers a write when all
@@ -71,23 +66,9 @@ pub(super) fn md_write_hole(layer: &Layer, _: &Host) -> Option<Signal> {
     }
     let facts = ["level", "consistency_policy", "degraded"];
     let read = facts.iter().filter_map(|name| md_reading(layer, name)).collect();
-    let implies = match degraded(layer) {
-        None => {
-            "the write hole is open: a power cut in the middle of a stripe, followed by the loss \
-             of a member before the resync is complete, corrupts data that was not being written \
-             (a bitmap shortens the resync but does not close the hole)"
-        }
-        Some(_) => {
-            "the write hole is open and a member is missing: a power cut in the middle of a \
-             stripe corrupts data that was not being written"
-        }
-    };
-    signal(
-        ("md-write-hole", SignalWord::Fact, layer_name(layer)),
-        read,
-        implies,
-        "mdadm --grow --consistency-policy=ppl (raid5), or a journal device",
-    )
+    let is_degraded = degraded(layer).is_some();
+    let key = if is_degraded { "md-write-hole:degraded" } else { "md-write-hole" };
+    signal(key, layer_name(layer), read)
 }
 
 pub(super) fn md_journal_write_back(layer: &Layer, _: &Host) -> Option<Signal> {
@@ -95,14 +76,7 @@ pub(super) fn md_journal_write_back(layer: &Layer, _: &Host) -> Option<Signal> {
     if mode.value != "write-back" {
         return None;
     }
-    signal(
-        ("md-journal-write-back", SignalWord::Fact, layer_name(layer)),
-        vec![mode],
-        "acknowledged data may be on the journal device only: it is lost if that device fails, \
-         and whether it survives a power cut depends on that device's cache",
-        "echo write-through into md/journal_mode, or use a mirrored journal on devices with \
-         power-loss protection",
-    )
+    signal("md-journal-write-back", layer_name(layer), vec![mode])
 }
 
 pub(super) fn md_degraded(layer: &Layer, _: &Host) -> Option<Signal> {
@@ -114,13 +88,7 @@ pub(super) fn md_degraded(layer: &Layer, _: &Host) -> Option<Signal> {
         let place = sysfs(layer, &format!("md/dev-{member}/state"));
         reading("state of a member", place, fact.value.clone())
     }));
-    signal(
-        ("md-degraded", SignalWord::Fact, layer_name(layer)),
-        read,
-        "members are missing: there are fewer copies than the level promises, and the results are \
-         not those of a complete array",
-        "replace the members and wait for the rebuild",
-    )
+    signal("md-degraded", layer_name(layer), read)
 }
 
 pub(super) fn md_resyncing(layer: &Layer, _: &Host) -> Option<Signal> {
@@ -131,13 +99,7 @@ pub(super) fn md_resyncing(layer: &Layer, _: &Host) -> Option<Signal> {
     }
     let mut read = vec![action];
     read.extend(md_reading(layer, "array_state"));
-    signal(
-        ("md-resyncing", SignalWord::Fact, layer_name(layer)),
-        read,
-        "the array is resyncing: until it is done copies or parity differ, and its I/O is part of \
-         every result",
-        "wait until sync_action is idle",
-    )
+    signal("md-resyncing", layer_name(layer), read)
 }
 
 pub(super) fn md_without_policy(layer: &Layer, _: &Host) -> Option<Signal> {
@@ -146,13 +108,7 @@ pub(super) fn md_without_policy(layer: &Layer, _: &Host) -> Option<Signal> {
     if !is_mirror || policy.value != "none" {
         return None;
     }
-    signal(
-        ("md-no-policy", SignalWord::Fact, layer_name(layer)),
-        vec![policy],
-        "copies are not resynced after a power cut: blocks being written at that moment may read \
-         differently each time",
-        "mdadm --grow --consistency-policy=bitmap, or --bitmap=internal",
-    )
+    signal("md-no-policy", layer_name(layer), vec![policy])
 }
 
 /// LVM's cached volumes are recognised by the names of their parts; their mode needs an ioctl.
@@ -170,13 +126,7 @@ pub(super) fn cached_volume(layer: &Layer, _: &Host) -> Option<Signal> {
     if parts.is_empty() || named(layer).is_some() {
         return None;
     }
-    signal(
-        ("cached-volume", SignalWord::Suspect, layer_name(layer)),
-        parts,
-        "the volume has a device-mapper cache; its default mode is write-back, where acknowledged \
-         data may be on the cache device only; the mode cannot be seen from here",
-        "lvs -o+cache_mode, dmsetup status; mirror the cache device or use writethrough",
-    )
+    signal("cached-volume", layer_name(layer), parts)
 }
 
 pub(super) fn bcache_write_back(layer: &Layer, _: &Host) -> Option<Signal> {
@@ -187,110 +137,104 @@ pub(super) fn bcache_write_back(layer: &Layer, _: &Host) -> Option<Signal> {
     let mut read = vec![mode];
     read.extend(fact_reading(layer, "state", "bcache/state"));
     read.extend(fact_reading(layer, "dirty_data", "bcache/dirty_data"));
-    signal(
-        ("bcache-write-back", SignalWord::Fact, layer_name(layer)),
-        read,
-        "acknowledged data may be on the caching device only: it needs power-loss protection, and \
-         if it fails, dirty data is lost",
-        "echo writethrough into bcache/cache_mode, or mirror the caching device",
-    )
+    signal("bcache-write-back", layer_name(layer), read)
 }
 
 pub(super) fn loop_backing(layer: &Layer, _: &Host) -> Option<Signal> {
     let file = fact_reading(layer, "backing_file", "loop/backing_file")?;
     let below = layer.below.first().filter(|_| layer.kind == LayerKind::Loop);
     let is_known = below.is_some_and(|below| below.kind != LayerKind::Unknown);
-    let implies = match is_known {
-        true => {
-            "a flush becomes an fsync of the backing file, so everything said about its \
-             filesystem applies here too"
-        }
-        false => "a flush becomes an fsync of a file that cannot be seen from here",
-    };
     let mut read = vec![file];
     read.extend(fact_reading(layer, "dio", "loop/dio"));
-    let kind = ("loop-backing", SignalWord::Fact, layer_name(layer));
-    let advice = "measure on the disk itself, or treat the results as a loop device's";
-    signal(kind, read, implies, advice)
+    let key = if is_known { "loop-backing" } else { "loop-backing:hidden" };
+    signal(key, layer_name(layer), read)
 }
 
-/// What its signals mean.
-pub(super) const EXPLAINED: &[[&str; 5]] = &[
-    [
-        "layer-strips-flushes",
-        "unsafe-config",
-        "a layer is treated as write through, but the device below has a volatile cache",
-        "every sync ends at that layer: a power cut can lose acknowledged commits",
-        "echo 'write back' into queue/write_cache of the layer",
-    ],
-    [
-        "md-write-hole",
-        "fact",
-        "an md array with parity (RAID4, 5, 6) has neither a journal nor a partial parity log",
-        "a power cut in the middle of a stripe, followed by the loss of a member before the \
-         resync is complete, corrupts data that was not being written; a bitmap shortens the \
-         resync but does not close the hole",
-        "mdadm --grow --consistency-policy=ppl (RAID5), or a journal device",
-    ],
-    [
-        "md-journal-write-back",
-        "fact",
-        "the journal of an md array is in write-back mode",
-        "acknowledged data may be on the journal device only; it is lost if that device fails",
-        "echo write-through into md/journal_mode, or mirror the journal device",
-    ],
-    [
-        "md-degraded",
-        "fact",
-        "members of an md array are missing",
-        "there are fewer copies than the level promises, and the results are not those of a \
-         complete array",
-        "replace the members and wait for the rebuild",
-    ],
-    [
-        "md-resyncing",
-        "fact",
-        "an md array resyncs, recovers or reshapes",
-        "copies or parity differ until it is done, and its I/O is part of every result",
-        "wait until sync_action is idle, and measure again",
-    ],
-    [
-        "md-no-policy",
-        "fact",
-        "an md mirror has no consistency policy",
-        "copies are not resynced after a power cut: blocks being written at that moment may read \
-         differently each time",
-        "mdadm --grow --bitmap=internal",
-    ],
-    [
-        "cached-volume",
-        "suspect",
-        "the volume has a device-mapper cache",
-        "its default mode is write-back, where acknowledged data may be on the cache device only; \
-         the mode cannot be seen from here",
-        "lvs -o+cache_mode; mirror the cache device or use writethrough",
-    ],
-    [
-        "bcache-write-back",
-        "fact",
-        "bcache is in write-back mode",
-        "acknowledged data may be on the caching device only",
-        "echo writethrough into bcache/cache_mode, or mirror the caching device",
-    ],
-    [
-        "loop-backing",
-        "fact",
-        "the target is on a loop device",
-        "a flush becomes an fsync of the backing file: everything said about its filesystem \
-         applies here too",
-        "measure on the disk itself, or treat the results as a loop device's",
-    ],
-];
+/// FUSE filesystems on object stores, which can acknowledge from a local cache.
+const OBJECT_STORES: [&str; 7] =
+    ["juicefs", "s3fs", "goofys", "rclone", "gcsfuse", "blobfuse", "mount-s3"];
+
+fn mount_readings(layer: &Layer, wanted: impl Fn(&str) -> bool) -> Vec<EvidenceReading> {
+    let options = layer.filesystem.iter().flat_map(|filesystem| &filesystem.options);
+    let found = options.filter(|option| wanted(option));
+    found.map(|option| reading("mount option", MOUNTS, option.clone())).collect()
+}
+
+pub(super) fn not_strict(layer: &Layer, _: &Host) -> Option<Signal> {
+    // CIFS leaves the server's flush out of fsync with this option (mount.cifs(8)).
+    let read = mount_readings(layer, |option| option == "nostrictsync");
+    if layer.kind != LayerKind::Network || read.is_empty() {
+        return None;
+    }
+    signal("nostrictsync", layer_name(layer), read)
+}
+
+pub(super) fn server(layer: &Layer, _: &Host) -> Option<Signal> {
+    let filesystem = layer.filesystem.as_ref().filter(|_| layer.kind == LayerKind::Network)?;
+    let mut read = vec![reading("mounted from", MOUNTS, filesystem.source.clone())];
+    let telling =
+        ["sync", "async", "soft", "hard", "cache=", "vers=", "strictsync", "access=", "proto="];
+    let tells = |option: &str, name: &str| {
+        option == name || name.ends_with('=') && option.starts_with(name)
+    };
+    read.extend(mount_readings(layer, |option| telling.iter().any(|name| tells(option, name))));
+    let key = match filesystem.fs_type.as_str() {
+        "nfs" | "nfs4" => "remote-server:nfs",
+        "virtiofs" | "9p" | "vboxsf" => "remote-server:host",
+        "cifs" | "smb3" => "remote-server:cifs",
+        _ => "remote-server",
+    };
+    signal(key, layer_name(layer), read)
+}
+
+pub(super) fn fuse(layer: &Layer, _: &Host) -> Option<Signal> {
+    let filesystem = layer.filesystem.as_ref().filter(|_| layer.kind == LayerKind::Fuse)?;
+    let name = format!("{} {}", filesystem.fs_type, filesystem.source).to_lowercase();
+    let read = vec![
+        reading("type of filesystem", MOUNTS, filesystem.fs_type.clone()),
+        reading("mounted from", MOUNTS, filesystem.source.clone()),
+    ];
+    let is_object_store = OBJECT_STORES.iter().any(|store| name.contains(store));
+    let key = if is_object_store { "fuse-daemon:object-store" } else { "fuse-daemon" };
+    signal(key, layer_name(layer), read)
+}
+
+/// The network over which a disk is reached; `None` for a local disk.
+fn network_of(layer: &Layer) -> Option<EvidenceReading> {
+    let transport = layer.fact("transport").unwrap_or_default();
+    let bus = layer.fact("bus").unwrap_or_default();
+    // `loop` is a target of this machine's kernel, but is still reached by NVMe over Fabrics.
+    let is_fabric = |part: &str| ["tcp", "rdma", "fc", "loop"].contains(&part);
+    // Each of several paths may have a different transport.
+    if transport.split(", ").any(is_fabric) {
+        return Some(reading("transport", sysfs(layer, "device/transport"), transport));
+    }
+    if ["iscsi", "fibre-channel"].contains(&bus) {
+        return Some(reading("attached by", sysfs(layer, "device"), bus));
+    }
+    let named = ["rbd", "drbd", "nbd", "ublkb"].into_iter().find(|start| {
+        // With a number: another driver's names may start alike.
+        let number = layer.name.strip_prefix(start).unwrap_or_default();
+        number.starts_with(|first: char| first.is_ascii_digit())
+    });
+    named.map(|driver| reading("driver, by the name", "/sys/class/block", driver))
+}
+
+pub(super) fn block(layer: &Layer, _: &Host) -> Option<Signal> {
+    let network = network_of(layer).filter(|_| is_end(layer))?;
+    let key = match network.value.as_str() {
+        "drbd" => "remote-block:drbd",
+        "rbd" => "remote-block:rbd",
+        _ => "remote-block",
+    };
+    signal(key, layer_name(layer), vec![network])
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::{assert_signal, disk, layer, over, with_facts};
+    use crate::tests::{assert_signal, disk, fact, filesystem, layer, over, with_facts};
+    use durio_analyse::SignalWord;
 
     fn host() -> Host {
         Host::default()
@@ -504,5 +448,111 @@ mod tests {
             ["dio", "/sys/class/block/loop7/loop/dio", "0"],
         ];
         assert_eq!(image, expected);
+    }
+
+    #[test]
+    fn a_cifs_mount_that_is_not_strict_is_an_unsafe_configuration() {
+        let cifs = |option| filesystem("cifs", LayerKind::Network, &["rw", option]);
+        let found = not_strict(&cifs("nostrictsync"), &host());
+        assert_signal(found, "nostrictsync", SignalWord::UnsafeConfig);
+        assert_eq!(not_strict(&cifs("strictsync"), &host()), None);
+    }
+
+    #[test]
+    fn a_servers_word_is_a_declaration() {
+        let nfs = filesystem("nfs4", LayerKind::Network, &["rw", "vers=4.2", "hard", "rsize=1"]);
+        let found = assert_signal(server(&nfs, &host()), "remote-server", SignalWord::Declared);
+        assert_eq!(found.read.len(), 3, "source, version, hard");
+        assert!(found.implies.contains("async"));
+        for fs_type in ["9p", "virtiofs", "cifs", "ceph"] {
+            assert!(server(&filesystem(fs_type, LayerKind::Network, &[]), &host()).is_some());
+        }
+        assert_eq!(server(&filesystem("ext4", LayerKind::Filesystem, &[]), &host()), None);
+    }
+
+    #[test]
+    fn object_stores_behind_fuse_are_suspect_and_others_declare() {
+        let store = filesystem("fuse.juicefs", LayerKind::Fuse, &[]);
+        assert_signal(fuse(&store, &host()), "fuse-daemon", SignalWord::Suspect);
+        let other = filesystem("fuse.sshfs", LayerKind::Fuse, &[]);
+        assert_signal(fuse(&other, &host()), "fuse-daemon", SignalWord::Declared);
+        assert_eq!(fuse(&filesystem("ext4", LayerKind::Filesystem, &[]), &host()), None);
+    }
+
+    #[test]
+    fn disks_behind_a_network_are_told_from_those_of_this_machine() {
+        let tcp = with_facts(disk("nvme2n1"), &[("transport", "tcp")]);
+        assert_signal(block(&tcp, &host()), "remote-block", SignalWord::Declared);
+        let paths = with_facts(disk("nvme2n1"), &[("transport", "pcie, rdma")]);
+        assert_signal(block(&paths, &host()), "remote-block", SignalWord::Declared);
+        for name in ["rbd0", "drbd1", "nbd0", "ublkb3"] {
+            assert!(block(&disk(name), &host()).is_some(), "{name}");
+        }
+        let local = with_facts(disk("nvme0n1"), &[("transport", "pcie")]);
+        assert_eq!(block(&local, &host()), None);
+        assert_eq!(block(&disk("rbdfs"), &host()), None);
+        assert_eq!(block(&over(LayerKind::Dm, "dm-0", vec![disk("sda")]), &host()), None);
+    }
+
+    #[test]
+    fn what_a_server_leaves_unknown_and_where_to_look_is_that_of_its_kind() {
+        for (fs_type, unknown, advice) in [
+            ("nfs", "an export with 'async'", "on the server: exportfs -v, /proc/fs/nfsd/exports"),
+            ("nfs4", "an export with 'async'", "on the server: exportfs -v, /proc/fs/nfsd/exports"),
+            ("virtiofs", "a sync on the host;", "run durio on the server as well"),
+            ("9p", "a sync on the host;", "run durio on the server as well"),
+            ("vboxsf", "a sync on the host;", "run durio on the server as well"),
+            ("cifs", "a sync asks the server to flush", "run durio on the server as well"),
+            ("smb3", "a sync asks the server to flush", "run durio on the server as well"),
+            ("ceph", "a sync ends with the servers' answer", "run durio on the server as well"),
+        ] {
+            let found = server(&filesystem(fs_type, LayerKind::Network, &[]), &host()).unwrap();
+            assert!(found.implies.contains(unknown), "{fs_type}: {}", found.implies);
+            assert_eq!(found.advice, advice, "{fs_type}");
+            assert_eq!(found.layer, format!("{fs_type} at /srv"));
+        }
+    }
+
+    #[test]
+    fn options_that_tell_of_a_server_are_told_and_others_are_not() {
+        let options = [
+            "rw",
+            "sync",
+            "soft",
+            "vers=3",
+            "cache=none",
+            "proto=rdma",
+            "access=any",
+            "versed=1",
+            "softer",
+            "async=1",
+        ];
+        let found = server(&filesystem("nfs", LayerKind::Network, &options), &host()).unwrap();
+        let values: Vec<&str> = found.read.iter().map(|reading| &*reading.value).collect();
+        let told = ["sync", "soft", "vers=3", "cache=none", "proto=rdma", "access=any"];
+        assert_eq!(values, [&["/dev/nvme0n1"][..], &told].concat());
+        assert!(found.read.iter().all(|reading| reading.place == MOUNTS));
+    }
+
+    #[test]
+    fn a_remote_disk_is_told_by_what_reaches_it() {
+        let on_bus = |bus: &str| Layer { facts: vec![fact("bus", bus)], ..disk("sda") };
+        for (layer, value, implies) in [
+            (disk("drbd1"), "drbd", "with protocol A or B"),
+            (disk("rbd0"), "rbd", "the cluster's answer counts"),
+            (disk("nbd0"), "nbd", "a flush is answered by a server"),
+            (on_bus("iscsi"), "iscsi", "answered by a server"),
+            (on_bus("fibre-channel"), "fibre-channel", "answered by a server"),
+            (with_facts(disk("nvme1n1"), &[("transport", "fc")]), "fc", "answered by a server"),
+            (with_facts(disk("nvme1n1"), &[("transport", "loop")]), "loop", "answered by a server"),
+        ] {
+            let found = block(&layer, &host()).unwrap();
+            assert_eq!(found.read[0].value, value);
+            assert!(found.implies.contains(implies), "{value}: {}", found.implies);
+            assert_eq!(found.layer, format!("disk {}", layer.name));
+        }
+        for bus in ["sata", "nvme", "usb"] {
+            assert_eq!(block(&on_bus(bus), &host()), None, "{bus}");
+        }
     }
 }

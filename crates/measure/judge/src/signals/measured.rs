@@ -1,26 +1,29 @@
-//! Rules about measurements: flushes counted per sync, and times that no medium reaches.
+//! Rules about measurements: flushes counted per sync, times that no medium reaches, and the time of
+//! a flush over the data written before it (a volatile cache takes longer to empty the fuller it is).
 //!
 //! Only workloads with one operation at a time count, because concurrent flushes are merged and
-//! share their time.
+//! share their time. The slope gets the steps of a durable plan's experiment; the line itself is
+//! fitted by `durable::flush_slope`.
 
 use std::collections::BTreeMap;
 
 use durio_base::stats::least_squares::float;
 use durio_base::{Bytes, Nanos};
 use durio_observe::{Layer, Stack};
-use durio_plan::EngineKind;
+use durio_plan::{EngineKind, Experiment, SectionKind};
 use durio_record::OperationName;
 use durio_workload::{CacheMode, SyncMethod};
 
 use super::device::is_cloud_volume;
-use super::{EvidenceReading, Signal, SignalWord, ends, is_flushed, layer_name, reading, signal};
+use super::{EvidenceReading, Signal, ends, filled, is_flushed, layer_name, reading, signal};
 use crate::RuleInput;
+use durio_analyse::durable::{FlushPoint, FlushSlope, SlopeShape, flush_slope};
 use durio_analyse::{OperationFindings, WorkloadFindings};
 
 // Programming a page of planar NAND took 200 to 1350 µs (HP, "Solid state drive technology",
 // technical white paper), which a flush without power-loss protection waits for; that 3D NAND takes
 // some 400 to 700 µs, and its fast areas 150 to 250, is general knowledge.
-pub(super) const FLASH_FLUSH_MIN: Nanos = Nanos::from_micros(150);
+const FLASH_FLUSH_MIN: Nanos = Nanos::from_micros(150);
 
 // A disk that turns 7200 times a minute comes back to the same sector after 8.3 ms; even the way to
 // another one is not under a millisecond.
@@ -155,21 +158,8 @@ pub(super) fn flushes_per_sync(input: &RuleInput<'_>) -> Vec<Signal> {
     }
     let one = |((_, are_sent), (stack, read)): ((&str, bool), (&Stack, Vec<EvidenceReading>))| {
         match are_sent {
-            true => signal(
-                ("flushes-counted", SignalWord::Fact, names(stack)),
-                read,
-                "each sync reached the device as a flush; whether the device performs it cannot be \
-                 seen",
-                "",
-            ),
-            false => signal(
-                ("flushes-missing", SignalWord::Suspect, names(stack)),
-                read,
-                "the kernel treats the cache as volatile, and something above the device swallowed \
-                 the flushes: acknowledged commits can be lost",
-                "check mount options and the layers between filesystem and device; prove it with \
-                 a power cut",
-            ),
+            true => signal("flushes-counted", names(stack), read),
+            false => signal("flushes-missing", names(stack), read),
         }
     };
     found.into_iter().filter_map(one).collect()
@@ -214,18 +204,11 @@ pub(super) fn latency_floor(input: &RuleInput<'_>) -> Vec<Signal> {
         }
         let what = format!("time of a sync by {}, p1", workload.definition.sync.method);
         let place = format!("{} at {}", workload.name, workload.location);
-        let host = if is_virtual { ", or the host answers it from memory" } else { "" };
-        signal(
-            ("flush-fast", SignalWord::Suspect, layer_name(layer)),
-            vec![reading(&what, place, Nanos::new(low).to_string())],
-            format!(
-                "{medium} needs more than {limit}: the cache is protected against power loss, or \
-                 the flush is acknowledged before it is done{host}; speed alone does not show \
-                 which"
-            ),
-            "check the model's data sheet for power-loss protection, or what the hypervisor does \
-             with flushes; only a power cut proves it",
-        )
+        let key = if is_virtual { "flush-fast:virtual" } else { "flush-fast" };
+        let read = vec![reading(&what, place, Nanos::new(low).to_string())];
+        let limit = limit.to_string();
+        let values = [("medium", medium), ("limit", limit.as_str())];
+        filled(signal(key, layer_name(layer), read), &values)
     };
     fastest.into_values().filter_map(one).collect()
 }
@@ -264,19 +247,17 @@ fn free_flush(workload: &WorkloadFindings, stack: &Stack) -> Option<Signal> {
     }
     let place = format!("{} at {}", workload.name, workload.location);
     signal(
-        ("flush-costs-nothing", SignalWord::Suspect, layer_name(layer)),
+        "flush-costs-nothing",
+        layer_name(layer),
         vec![
             reading("direct write, p50", place.clone(), nanos_text(write)),
             reading("write and sync, p50", place, nanos_text(commit)),
         ],
-        "a sync adds almost nothing to its write: the cache is protected against power loss, or \
-         the flush is not sent or not done",
-        "check the model's data sheet for power-loss protection; only a power cut proves it",
     )
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "was an integer")]
-pub(super) fn nanos_text(nanos: f64) -> String {
+fn nanos_text(nanos: f64) -> String {
     Nanos::new(nanos.max(0.0) as u64).to_string()
 }
 
@@ -332,57 +313,140 @@ fn fua_hint((location, size): (&str, u64), stack: &Stack, medians: &Medians) -> 
         ("write and flush, p50", with_flush),
     ];
     signal(
-        ("fua-like-plain-write", SignalWord::Suspect, names(stack)),
+        "fua-like-plain-write",
+        names(stack),
         read.map(|(what, nanos)| reading(what, place.clone(), nanos_text(nanos))).to_vec(),
-        "a write with FUA takes as long as a plain one, but a flush takes much longer: FUA may be \
-         ignored (a hint only: some devices are fast at FUA)",
-        "sync with fdatasync until a power cut has proved FUA",
     )
 }
 
-/// What its signals mean.
-pub(super) const EXPLAINED: &[[&str; 5]] = &[
-    [
-        "flushes-counted",
-        "fact",
-        "the kernel counted at least one flush for every two syncs",
-        "syncs reach the device as flushes; whether the device performs them cannot be seen",
-        "",
-    ],
-    [
-        "flushes-missing",
-        "suspect",
-        "the kernel counted fewer than one flush for every two syncs, although it treats the \
-         cache as volatile",
-        "something above the device swallows flushes: acknowledged commits can be lost",
-        "check mount options and the layers between filesystem and device",
-    ],
-    [
-        "flush-fast",
-        "suspect",
-        "of 100 syncs or more, one after the other, the fastest hundredth (p1) is faster than the \
-         medium allows: 150 µs for flash without power-loss protection, 1 ms for a spinning disk, \
-         100 µs for a replicated volume",
-        "the cache is protected, or the flush is acknowledged before it is done, or a host \
-         answers it from memory; speed alone does not show which",
-        "check the model's data sheet for power-loss protection, or what the hypervisor does with \
-         flushes; only a power cut proves it",
-    ],
-    [
-        "flush-costs-nothing",
-        "suspect",
-        "write and sync together take less than 10 % longer than the direct write alone",
-        "the cache is protected against power loss, or the flush is not sent or not done",
-        "check the model's data sheet for power-loss protection; only a power cut proves it",
-    ],
-    [
-        "fua-like-plain-write",
-        "suspect",
-        "an O_DSYNC write takes as long as a plain one, but a flush takes more than twice as long",
-        "FUA may be ignored (a hint only: some devices are fast at FUA)",
-        "sync with fdatasync until FUA is proved",
-    ],
-];
+// A cache cannot be emptied much faster than the medium is written.
+const BANDWIDTH_RATIO_MAX: f64 = 2.0;
+
+// Writes from this size on show the medium's bandwidth rather than its latency.
+const BANDWIDTH_BLOCK_MIN: Bytes = Bytes::from_kib(128);
+
+/// The judgement of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SlopeWord {
+    Emptied,
+    Rises,
+    TooSteepToBeTrue,
+    NotSent,
+    ProtectedOrLie,
+    FixedPrice,
+}
+
+/// The judgement of a line, if it is one; `written` are the most bytes per second at which the same
+/// storage was written.
+fn word_of(
+    slope: &FlushSlope,
+    points: &[FlushPoint],
+    sends_flushes: bool,
+    written: Option<f64>,
+) -> Option<SlopeWord> {
+    let programming = float(FLASH_FLUSH_MIN.get());
+    let is_fast = points.iter().all(|point| point.flush_ns_p50 < programming);
+    Some(match slope.shape {
+        SlopeShape::CannotTell => return None,
+        SlopeShape::Rises if too_fast(slope, written) => SlopeWord::TooSteepToBeTrue,
+        SlopeShape::Rises if slope.intercept_ns.value >= programming => SlopeWord::Emptied,
+        SlopeShape::Rises => SlopeWord::Rises,
+        SlopeShape::Flat if !is_fast => SlopeWord::FixedPrice,
+        SlopeShape::Flat if sends_flushes => SlopeWord::ProtectedOrLie,
+        SlopeShape::Flat => SlopeWord::NotSent,
+    })
+}
+
+/// True if even the slowest emptying within the interval is faster than the medium was written.
+fn too_fast(slope: &FlushSlope, written: Option<f64>) -> bool {
+    const MIB: f64 = 1_048_576.0;
+    // Without an interval no device is accused: infinitely slow is never too fast.
+    let slowest = slope.ns_per_mib.interval().map_or(f64::INFINITY, |(_, high)| high);
+    let emptied = MIB / slowest * 1e9;
+    written.is_some_and(|written| written > 0.0 && emptied > BANDWIDTH_RATIO_MAX * written)
+}
+
+/// The steps of the experiment at one location, all of one block size.
+struct FlushSeries<'a> {
+    stack: &'a Stack,
+    points: Vec<FlushPoint>,
+    block: Bytes,
+}
+
+/// Signals of the experiment of a durable plan that asks for the slope.
+pub(super) fn slopes(input: &RuleInput<'_>) -> Vec<Signal> {
+    let mut places: BTreeMap<&str, FlushSeries<'_>> = BTreeMap::new();
+    for workload in input.workloads.iter().filter(|workload| is_of_experiment(input, workload)) {
+        let Some(stack) = input.stack_at(&workload.location) else { continue };
+        let sync = workload.operation(OperationName::Sync);
+        let Some(p50) = sync.and_then(|sync| sync.service.p50_ns) else { continue };
+        let block = workload.definition.block_size;
+        let place = places.entry(&workload.location);
+        let place = place.or_insert_with(|| FlushSeries { stack, points: Vec::new(), block });
+        if place.block == block {
+            place.points.push(point(workload.definition.sync.every, block, Nanos::new(p50)));
+        }
+    }
+    let one = |(location, series): (&str, FlushSeries<'_>)| slope_signal(input, location, &series);
+    places.into_iter().filter_map(one).collect()
+}
+
+/// One flush after `blocks` blocks.
+fn point(blocks: u32, block: Bytes, flush: Nanos) -> FlushPoint {
+    let dirty_bytes = float(u64::from(blocks).saturating_mul(block.get()));
+    FlushPoint { blocks, dirty_bytes, flush_ns_p50: float(flush.get()) }
+}
+
+fn is_of_experiment(input: &RuleInput<'_>, workload: &WorkloadFindings) -> bool {
+    let sections = input.plan.campaign.iter().flat_map(|campaign| &campaign.sections);
+    let slope = SectionKind::Experiment { experiment: Experiment::FlushSlope };
+    let mut of_experiment = sections.filter(|section| section.kind == slope);
+    of_experiment.any(|section| section.range().contains(&(workload.step as usize)))
+}
+
+/// The most bytes per second that writes past the page cache reached at the location.
+fn write_bandwidth(input: &RuleInput<'_>, location: &str) -> Option<f64> {
+    let is_write = |workload: &&WorkloadFindings| {
+        let definition = &workload.definition;
+        workload.location == location
+            && !definition.reads()
+            && definition.block_size >= BANDWIDTH_BLOCK_MIN
+            && (workload.effective.cache == CacheMode::Direct || workload.durable)
+    };
+    let bandwidths = input.workloads.iter().filter(is_write).map(|workload| workload.bandwidth);
+    bandwidths.max_by(f64::total_cmp)
+}
+
+fn slope_signal(input: &RuleInput<'_>, location: &str, series: &FlushSeries<'_>) -> Option<Signal> {
+    let layer = ends(series.stack).next()?;
+    // A kernel that shows no view may send flushes or not: the line could mean anything.
+    layer.block.as_ref()?.write_cache?;
+    let written = write_bandwidth(input, location);
+    let FlushSeries { points, block, .. } = series;
+    let slope = flush_slope(points).ok()?;
+    let word = word_of(&slope, points, is_flushed(layer), written)?;
+    let place = format!("experiment of flushes at {location}");
+    let flush = |point: &FlushPoint| {
+        let what = format!("flush after {} writes of {block}, p50", point.blocks);
+        reading(&what, place.clone(), nanos_text(point.flush_ns_p50))
+    };
+    let mut read: Vec<_> = points.iter().map(flush).collect();
+    let each_mib = format!("{:.1} µs", slope.ns_per_mib.value / 1e3);
+    read.push(reading("added by each MiB", place.clone(), each_mib));
+    signal(key(word), layer_name(layer), read)
+}
+
+/// The key of its sentence.
+const fn key(word: SlopeWord) -> &'static str {
+    match word {
+        SlopeWord::Emptied => "flush-slope:emptied",
+        SlopeWord::Rises => "flush-slope:rises",
+        SlopeWord::TooSteepToBeTrue => "flush-slope:too-steep",
+        SlopeWord::NotSent => "flush-slope:not-sent",
+        SlopeWord::ProtectedOrLie => "flush-slope:protected-or-lie",
+        SlopeWord::FixedPrice => "flush-slope:fixed-price",
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,17 @@
-//! The results of a run's headline, or of its first workload, for its summary.
+//! The results of a run's headline, of its first workload, or of the fastest durable write of `durio
+//! durable`, for its summary.
 
+use durio_analyse::durable::{DATABASE_METHODS, DurableFindings};
 use durio_analyse::{Findings, Headline, OperationFindings, WorkloadFindings};
 use durio_base::stats::least_squares::float;
 use durio_base::{Bytes, counted};
+use durio_observe::Stack;
 use durio_record::OperationName;
+use durio_workload::CacheMode;
 
-use super::{SummaryFigure, SummaryParts, SummaryReason, SummaryRule, bare_rate, p99, whole, with};
+use super::{
+    SummaryFigure, SummaryParts, SummaryReason, SummaryRule, bare_rate, p99, slow, whole, with,
+};
 use crate::compare::between_places;
 
 /// `5.82 k durable commits/s with one writer, p99 859 µs`; of several locations how they compare.
@@ -30,7 +36,7 @@ pub(super) fn commits(findings: &Findings, headline: &Headline) -> SummaryParts 
             unit: "per second",
         });
         parts.headline.extend(commit.service.p99_ns.map(|nanos| SummaryFigure {
-            label: format!("p99 of a {durable}commit{place}"),
+            label: format!("p99 commit latency{place}"),
             value: float(nanos),
             unit: "ns",
         }));
@@ -102,4 +108,51 @@ pub(super) fn operations(findings: &Findings) -> SummaryParts {
 
 fn is_in_memory(findings: &Findings, location: &str) -> bool {
     findings.stack.iter().any(|stack| stack.target == location && stack.is_in_memory())
+}
+
+/// The fastest of the methods that databases use, by one writer.
+pub(super) fn fastest_durable(found: &DurableFindings, stacks: &[Stack]) -> SummaryParts {
+    let mut parts = SummaryParts::default();
+    let rows = found.methods.iter().flat_map(|methods| &methods.rows);
+    let used = rows.filter(|row| DATABASE_METHODS.contains(&row.arm.setting.method));
+    let measured = used.filter_map(|row| Some((&row.arm.setting, row.arm.figures.as_ref()?)));
+    let fastest = measured.max_by(|(_, a), (_, b)| a.rate_per_second.total_cmp(&b.rate_per_second));
+    let Some((setting, figures)) = fastest else {
+        let text = "no sync method that databases use was measured";
+        parts.reasons.push(SummaryReason::new(SummaryRule::NoLimit, text));
+        parts.results = text.to_owned();
+        return parts;
+    };
+    // A commit in memory is not durable.
+    let is_in_memory = stacks.iter().any(Stack::is_in_memory);
+    let durable = if is_in_memory { "" } else { "durable " };
+    let cache = match setting.cache {
+        CacheMode::Direct => "direct",
+        CacheMode::Buffered => "buffered",
+    };
+    let method = format!("{} ({cache})", setting.method.name());
+    let p99_ns = figures.latency.p99_ns;
+    parts.results = format!(
+        "{} {durable}commits/s with one writer by {method}, the fastest that databases use, {}",
+        bare_rate(figures.rate_per_second),
+        p99(p99_ns)
+    );
+    parts.headline.push(SummaryFigure {
+        label: format!("{durable}commits by {method}"),
+        value: figures.rate_per_second,
+        unit: "per second",
+    });
+    parts.headline.extend(p99_ns.map(|nanos| SummaryFigure {
+        label: format!("p99 commit latency by {method}"),
+        value: float(nanos),
+        unit: "ns",
+    }));
+    match p99_ns {
+        Some(nanos) => parts.reasons.extend(slow(nanos, "commits take")),
+        None => {
+            let text = "fewer than 100 commits: their p99 is unknown";
+            parts.reasons.push(SummaryReason::new(SummaryRule::NoLimit, text));
+        }
+    }
+    parts
 }

@@ -60,7 +60,7 @@ pub(super) fn parts(predicted: &[PredictedCommits], findings: &Findings) -> Summ
             unit: "per second",
         });
         figures.extend(found.p99_ns.map(|nanos| SummaryFigure {
-            label: format!("p99 of a {name} commit {clients}"),
+            label: format!("p99 {name} commit latency {clients}"),
             value: float(nanos),
             unit: "ns",
         }));

@@ -10,10 +10,10 @@ use durio_base::stats::least_squares::{float, range};
 use durio_base::{Bytes, Nanos, counted};
 use durio_plan::Threshold;
 
-use super::commits::{commits, operations};
+use super::commits::{commits, fastest_durable, operations};
 use super::{
-    Summary, SummaryFigure, SummaryParts, SummaryReason, SummaryRule, bare_rate, database, durable,
-    listed, p99, rate, slow, whole,
+    Summary, SummaryFigure, SummaryParts, SummaryReason, SummaryRule, bare_rate, database, listed,
+    p99, rate, slow, whole,
 };
 
 /// What a run says of its storage.
@@ -36,7 +36,7 @@ fn results(findings: &Findings) -> SummaryParts {
         return database::parts(&predicted, findings);
     }
     if let Some(durable) = &findings.durable {
-        return durable::parts(durable, &findings.stack);
+        return fastest_durable(durable, &findings.stack);
     }
     if let Some(profile) = &findings.profile {
         return of_profile(profile);
@@ -118,7 +118,7 @@ fn of_searches(searches: &[&SearchFindings]) -> SummaryParts {
                 });
             }
             None => {
-                let text = format!("no rate that was tried keeps {goal}");
+                let text = format!("no rate tried meets {goal}");
                 parts.reasons.push(SummaryReason::new(SummaryRule::GoalMissed, text));
             }
         }
@@ -185,8 +185,8 @@ fn doubts_of_storage(findings: &Findings) -> Vec<SummaryReason> {
     let memory: Vec<String> = memory.map(|stack| stack.target.clone()).collect();
     if !memory.is_empty() {
         let meaning = match memory.len() {
-            1 => "is in memory and survives no power cut",
-            _ => "are in memory and survive no power cut",
+            1 => "is in memory and does not survive a power cut",
+            _ => "are in memory and do not survive a power cut",
         };
         let text = format!("{} {meaning}", listed(&memory));
         reasons.push(SummaryReason::new(SummaryRule::InMemory, text));

@@ -160,7 +160,7 @@ fn a_step_that_was_cut_short_gives_no_value() {
     ] {
         let found = one(bound, |sample| sample.workloads[0].complete = false);
         assert_eq!((found.verdict, found.value), (VerdictWord::CannotTell, None));
-        assert_eq!(found.measured, "commit was not measured, or too briefly for this figure");
+        assert_eq!(found.measured, "commit was not measured, or not long enough");
         assert_eq!(found.headroom, None);
     }
 }

@@ -96,6 +96,12 @@ mod tests {
     };
 
     #[test]
+    fn the_words_name_the_pause_that_is_too_long() {
+        let what = &super::super::TEXTS.get("idle-gap").unwrap().what;
+        assert!(what.contains(&format!("for more than {IDLE_MAX} ")), "{what}");
+    }
+
+    #[test]
     fn a_rate_that_was_not_reached_is_named_unless_it_was_searched_for() {
         check_warns("offered-rate", |sample| {
             sample.workloads[0].open_loop = Some(OPEN);

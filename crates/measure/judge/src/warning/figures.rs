@@ -298,6 +298,24 @@ mod tests {
     }
 
     #[test]
+    fn the_words_name_the_thresholds() {
+        let what = |id: &str| super::super::TEXTS.get(id).unwrap().what.clone();
+        let percent = |share: f64| format!("more than {} %", share * 100.0);
+        for (id, part) in [
+            ("inconsistent", percent(DEVIATION_MAX)),
+            ("clock", percent(CLOCK_DEVIATION_MAX)),
+            ("noisy", percent(VARIATION_MAX)),
+            ("submit", format!("above {SUBMIT_MAX}")),
+            ("outside-device", format!("and more than {} µs", OUTSIDE_NS_MAX / 1e3)),
+            ("unwatched", format!("for {UNWATCHED_MIN} or more")),
+        ] {
+            assert!(what(id).contains(&part), "{id}: {part} in {}", what(id));
+        }
+        // Those in words: ten times, a quarter of the latency, a quarter of the intervals.
+        assert_eq!((TAIL_GAP_MAX, OUTSIDE_SHARE_MAX, UNWATCHED_INTERVALS), (10.0, 0.25, 4));
+    }
+
+    #[test]
     fn a_planted_accounting_fault_is_named() {
         check_warns("inconsistent", |sample| {
             sample.workloads[0].in_flight.deviation = -0.021;

@@ -39,7 +39,7 @@ pub(super) fn durio_limit(input: &RuleInput<'_>, workload: &WorkloadFindings) ->
     let own = same.map(|cost| cost.iops).fold(0.0, f64::max);
     let each = workload.iops / f64::from(workload.effective.jobs.max(1));
     (own > 0.0 && each > own * OWN_LIMIT_SHARE).then(|| {
-        format!("each job did {each:.0} I/Os per second; without storage it does {own:.0}")
+        format!("each job reached {each:.0} I/Os per second; without storage it reaches {own:.0}")
     })
 }
 
@@ -58,7 +58,7 @@ pub(super) fn steal(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<St
 pub(super) fn throttled(_: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
     let held_back = workload.cpu.throttled?;
     (held_back > Nanos::ZERO)
-        .then(|| format!("the control group held the process back for {held_back}"))
+        .then(|| format!("the control group throttled the process for {held_back}"))
 }
 
 pub(super) fn tracing(input: &RuleInput<'_>) -> Option<String> {
@@ -112,9 +112,9 @@ fn blamed(workload: &WorkloadFindings, gaps: &[ProcessGap]) -> String {
     match (longest(&inside), longest(&outside)) {
         (Some(own), Some(other)) if own > other => {
             let (own, other) = (Nanos::new(own), Nanos::new(other));
-            format!("the maximum, {own}, is from that time ({other} otherwise)")
+            format!("the maximum, {own}, occurred at that time ({other} otherwise)")
         }
-        _ => "the maximum is from another time".to_owned(),
+        _ => "the maximum occurred at another time".to_owned(),
     }
 }
 
@@ -132,11 +132,11 @@ pub(crate) fn invalid(input: &RuleInput<'_>, workload: &WorkloadFindings) -> Opt
             && workload.effective.cache == CacheMode::Buffered;
         if fell_back {
             return Some(
-                "direct I/O was not possible: its reads may be the page cache's".to_owned(),
+                "direct I/O was not possible: its reads may come from the page cache".to_owned(),
             );
         }
         if let Some(seen) = sparse(input, workload) {
-            return Some(format!("reads of what was never written reach no device: {seen}"));
+            return Some(format!("reads of blocks never written do not reach a device: {seen}"));
         }
     }
     let dropped = stack.map(dropped_flushes).unwrap_or_default();
@@ -210,6 +210,18 @@ mod tests {
 
     use super::*;
     use crate::tests::{Sample, check_quiet, check_warns, sample, seen};
+
+    #[test]
+    fn the_words_name_the_thresholds() {
+        for (id, share) in
+            [("one-core", ONE_CORE_SHARE), ("system-cpu", SYSTEM_SHARE), ("steal", STEAL_SHARE)]
+        {
+            let what = &super::super::TEXTS.get(id).unwrap().what;
+            assert!(what.contains(&format!("more than {} %", share * 100.0)), "{id}: {what}");
+        }
+        // In words: half of the rate without storage.
+        assert_eq!(OWN_LIMIT_SHARE, 0.5);
+    }
 
     #[test]
     fn processor_limits_are_named() {
@@ -294,7 +306,10 @@ mod tests {
         check_warns("stopped", stop);
         let seen = seen("stopped", stop).unwrap();
         assert!(seen.contains("did not run for 2 s from 1 s on"), "{seen}");
-        assert!(seen.contains("the maximum, 2 s, is from that time (3 ms otherwise)"), "{seen}");
+        assert!(
+            seen.contains("the maximum, 2 s, occurred at that time (3 ms otherwise)"),
+            "{seen}"
+        );
         check_quiet("stalls", stop);
         check_quiet("noisy", stop);
     }
@@ -310,7 +325,7 @@ mod tests {
             sample.workloads[0].intervals[40] = point(4000, Some(2500));
         });
         let seen = seen.unwrap();
-        assert!(seen.contains("the maximum is from another time"), "{seen}");
+        assert!(seen.contains("the maximum occurred at another time"), "{seen}");
     }
 
     #[test]

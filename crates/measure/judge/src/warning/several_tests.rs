@@ -128,7 +128,7 @@ fn the_longest_of_several_pauses_of_durio_is_named_with_their_number() {
         sample.workloads[0].effective.engine = EngineKind::Fio;
     });
     let seen = "commit on /other: durio itself did not run 3 times, the longest for 7 s from 40 s \
-                on; the maximum is from another time";
+                on; the maximum occurred at another time";
     assert_told(&paused, &["commit on /other"], seen);
 }
 

@@ -441,7 +441,7 @@ fn roles_and_databases_choose_among_the_rules() {
 #[test]
 fn how_software_writes_its_log_is_advice_for_its_authors_and_not_for_a_databases_user() {
     let machine = Machine::nvme();
-    let reason = "only the authors of a database can follow it";
+    let reason = "only a database's developers can apply it";
     for rule in ["W04", "W09", "B18"] {
         assert_ne!(one(&machine.report(None, None), rule).reason, reason);
         let named = machine.report(Some("postgresql"), None);

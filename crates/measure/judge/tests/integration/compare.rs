@@ -401,10 +401,10 @@ fn a_side_that_was_cut_short_is_not_compared_and_is_called_by_its_own_letter() {
     let whole = |_: &mut Event| {};
     let said = |a: Side, b: Side| compared(a, b).pairs.remove(0).steps.remove(0).not_comparable;
     let second = said(of("a", &whole), of("b", &cut));
-    assert_eq!(second, ["B did not run to its limit"]);
-    assert_eq!(said(of("a", &cut), of("b", &whole)), ["A did not run to its limit"]);
+    assert_eq!(second, ["B ended before its limit"]);
+    assert_eq!(said(of("a", &cut), of("b", &whole)), ["A ended before its limit"]);
     let both = said(of("a", &cut), of("b", &cut));
-    assert_eq!(both, ["A did not run to its limit", "B did not run to its limit"]);
+    assert_eq!(both, ["A ended before its limit", "B ended before its limit"]);
 }
 
 #[test]

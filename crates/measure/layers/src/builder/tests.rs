@@ -115,7 +115,7 @@ fn whichever_command_fails_everything_before_it_is_undone_in_reverse() {
             let options = BuildOptions { stop: &|| false, progress: &progress };
             let mut builder = builder(&machine, &declared, folder.path(), options);
             let error = build_all(&mut builder).unwrap_err();
-            assert!(matches!(error, BuildError::Command { .. }), "{failing:?}: {error}");
+            assert!(error.to_string().contains("` failed ("), "{failing:?}: {error}");
             assert_eq!(machine.0.borrow().there, before, "{failing:?} of {declared:?}");
             let values = builder.values.clone();
             let begun = builder.planned.commands.iter().take(ran.get());
@@ -270,7 +270,7 @@ fn an_array_that_comes_up_degraded_is_an_error_unless_asked_for() {
     };
     assert!(build(0, 0).is_ok() && build(1, 0).is_ok());
     let error = build(0, 1).unwrap_err().to_string();
-    assert!(error.contains("came up degraded: 1 members are missing and 0 were to be"), "{error}");
+    assert!(error.contains("came up degraded: 1 members are missing instead of 0"), "{error}");
     assert!(build(1, 1).unwrap_err().to_string().contains("2 members are missing"));
 }
 
@@ -339,7 +339,7 @@ fn ram_disks_that_are_there_are_left_alone() {
     let declared = stack(vec![DeclaredKind::Ram(Ram { made: made(1, 64) })]);
     let mut builder = builder(&machine, &declared, folder.path(), BuildOptions::default());
     let error = build_all(&mut builder).unwrap_err();
-    assert!(matches!(error, BuildError::Unsupported(_)), "{error}");
+    assert!(error.to_string().starts_with("RAM disks of brd exist already"), "{error}");
     assert_eq!(machine.0.borrow().there, before);
 }
 
@@ -434,7 +434,7 @@ fn no_command_runs_on_a_device_that_is_neither_made_nor_permitted() {
             other => panic!("{other:?}"),
         }
         let error = build_all(&mut builder).unwrap_err().to_string();
-        assert!(error.contains("/dev/sdx is neither made by this build nor permitted"), "{error}");
+        assert!(error.contains("/dev/sdx was neither created by this build nor"), "{error}");
         let ran = machine.0.borrow().log.iter().any(|line| line.starts_with("mkfs"));
         assert!(!ran, "{word}");
     }

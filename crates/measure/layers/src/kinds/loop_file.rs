@@ -10,7 +10,7 @@ use crate::undo::backing_of;
 
 pub(crate) const KIND: KindEntry = KindEntry {
     word: "loop",
-    help: "Files of this machine as block devices, with direct I/O where it is possible.",
+    help: "Files of this machine as block devices, with direct I/O where possible.",
     role: LayerRole::Source,
     drivers: &[DRIVER],
     tools: &[],

@@ -79,7 +79,7 @@ impl BuildableLayer for Lvm {
             LvmLayout::Raid10 => (4, devices / 2),
         };
         if devices < least {
-            return Err(format!("this layout needs {least} devices or more and has {devices}"));
+            return Err(format!("this layout needs at least {least} devices, but has {devices}"));
         }
         if self.layout == LvmLayout::Raid10 && devices % 2 == 1 {
             return Err(format!("raid10 needs an even number of devices and has {devices}"));
@@ -364,7 +364,11 @@ mod tests {
         assert!(lvm(1, LvmLayout::Striped, None).is_err());
         assert!(lvm(1, LvmLayout::Raid1, None).is_err() && lvm(2, LvmLayout::Raid1, None).is_ok());
         assert!(lvm(2, LvmLayout::Raid1, Some(64)).unwrap_err().contains("no stripes"));
-        assert!(lvm(2, LvmLayout::Raid10, None).unwrap_err().contains("needs 4 devices"));
+        assert!(
+            lvm(2, LvmLayout::Raid10, None)
+                .unwrap_err()
+                .contains("needs at least 4 devices, but has 2")
+        );
         assert!(lvm(4, LvmLayout::Raid10, Some(64)).is_ok());
         assert!(lvm(5, LvmLayout::Raid10, None).unwrap_err().contains("even number"));
     }

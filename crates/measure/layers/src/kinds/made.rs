@@ -62,7 +62,7 @@ impl Checking for Present {
     fn carry_out(&self, stepper: &mut Stepper<'_, '_>) -> Result<(), BuildError> {
         wait_for(stepper, &self.device, self.size)?;
         let made = stepper.grounds.made(stepper.system, &self.device);
-        made.map_err(BuildError::CameUpWrong)
+        made.map_err(BuildError::Failed)
     }
 }
 
@@ -77,7 +77,7 @@ fn wait_for(
         }
         stepper.system.pause(PRESENT_PAUSE);
     }
-    Err(BuildError::CameUpWrong(format!("{device} did not appear")))
+    Err(BuildError::Failed(format!("{device} did not appear")))
 }
 
 fn check_size(
@@ -89,7 +89,7 @@ fn check_size(
     match (size, sectors) {
         (Some(size), Some(sectors)) if sectors.saturating_mul(512) != size.get() => {
             let found = Bytes::new(sectors.saturating_mul(512));
-            Err(BuildError::CameUpWrong(format!("{device} has {found} and not {size}")))
+            Err(BuildError::Failed(format!("{device} has {found} instead of {size}")))
         }
         _ => Ok(()),
     }
@@ -123,7 +123,7 @@ impl UndoStep for RemoveFile {
         let now = folder.and_then(|folder| prover.system.file_identity(folder));
         let is_ours =
             matches!((prover.known.folder, &now), (Some(a), Some(b)) if a.difference(b).is_none());
-        (!is_ours).then(|| "its folder is not the one that this bench made".to_owned())
+        (!is_ours).then(|| "its folder is not the one that this bench created".to_owned())
     }
 
     fn after_restart(&self, _prover: &Prover<'_>) -> ThingState {
@@ -139,7 +139,7 @@ impl UndoStep for RemoveFile {
         let backing = backing_of(&found.identity);
         // The kernel would remove the name and keep the space until the device is detached, unseen.
         match prover.loops()?.into_iter().find(|(_, behind)| Some(behind) == backing.as_ref()) {
-            Some((node, _)) => Err(format!("{node} stands on it")),
+            Some((node, _)) => Err(format!("{node} is on top of it")),
             None => Ok(ThingState::Ours(Vec::new())),
         }
     }
@@ -182,7 +182,7 @@ impl UndoStep for RemoveDirectory {
         match undoer.system.remove_directory(proven) {
             Ok(()) => Ok(Undone::Done),
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-                Ok(Undone::LeftAlone("something is in it that this bench did not make".into()))
+                Ok(Undone::LeftAlone("it contains something that this bench did not create".into()))
             }
             Err(error) => Err(error.to_string()),
         }
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(present("/dev/loop3", None), Ok(()));
         for size in [(1 << 20) - 512, (1 << 20) + 512] {
             let error = present("/dev/loop3", Some(size)).unwrap_err();
-            let expected = format!("/dev/loop3 has 1 MiB and not {}", Bytes::new(size));
+            let expected = format!("/dev/loop3 has 1 MiB instead of {}", Bytes::new(size));
             assert!(error.contains(&expected), "{error}");
         }
         let error = present("/dev/loop4", Some(1 << 20)).unwrap_err();
@@ -275,8 +275,8 @@ mod tests {
             verdict(&machine, path, &known)
         };
         assert_eq!(of("/files/a", "8:1", "12"), Ok(()));
-        assert_eq!(of("/files/b", "8:1", "13"), Err("/dev/loop4 stands on it".to_owned()));
-        assert_eq!(of("/other/a", "8:2", "12"), Err("/dev/loop3 stands on it".to_owned()));
+        assert_eq!(of("/files/b", "8:1", "13"), Err("/dev/loop4 is on top of it".to_owned()));
+        assert_eq!(of("/other/a", "8:2", "12"), Err("/dev/loop3 is on top of it".to_owned()));
     }
 
     #[test]
@@ -311,11 +311,11 @@ mod tests {
         };
         let (same, other) = (identity("8:1", "21"), identity("8:1", "20"));
         assert_eq!(of(Some(&same), false), Ok(()));
-        let why = "its folder is not the one that this bench made".to_owned();
+        let why = "its folder is not the one that this bench created".to_owned();
         assert_eq!(of(Some(&other), false), Err(why.clone()));
         assert_eq!(of(None, false), Err(why));
         // Its step ended, and wrote nothing down.
-        let why = "the journal does not say how to recognise it".to_owned();
+        let why = "the journal does not say how to identify it".to_owned();
         assert_eq!(of(Some(&same), true), Err(why));
     }
 
@@ -333,7 +333,7 @@ mod tests {
         };
         assert_eq!(undone("/files/bare"), Ok(Undone::Done));
         assert_eq!(undone("/files/bare"), Ok(Undone::Gone));
-        let why = "something is in it that this bench did not make".to_owned();
+        let why = "it contains something that this bench did not create".to_owned();
         assert_eq!(undone("/files/full"), Ok(Undone::LeftAlone(why)));
         assert!(machine.0.borrow().there.paths.contains_key("/files/full/a"));
     }

@@ -108,8 +108,8 @@ impl Checking for MountedFilesystem {
             return Ok(());
         }
         let found = found.last().map_or("nothing", String::as_str);
-        Err(BuildError::CameUpWrong(format!(
-            "at {mount_point} {found} is mounted and not {filesystem}"
+        Err(BuildError::Failed(format!(
+            "{found} is mounted at {mount_point} instead of {filesystem}"
         )))
     }
 }

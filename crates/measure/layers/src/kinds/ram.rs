@@ -78,7 +78,7 @@ impl Checking for NoRamDisks {
         // A brd that is a part of the kernel shows here too: it can be given no size, and never be
         // unloaded.
         if found || stepper.system.is_there(Path::new("/sys/module/brd")) {
-            return Err(BuildError::Unsupported(
+            return Err(BuildError::Failed(
                 "RAM disks of brd exist already and may be in use; unload them with \
                  `rmmod brd`, or declare another source"
                     .into(),

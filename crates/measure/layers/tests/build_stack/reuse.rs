@@ -97,7 +97,7 @@ fn a_filesystem_that_somebody_used_since_is_left_alone() {
         let mounted = killed.device.mounted(&place);
         fs::write(place.join("letter"), "dear reader").unwrap();
         drop(mounted);
-        killed.assert_left_alone("another process did `umount");
+        killed.assert_left_alone("another process ran `umount");
     }
     users.assert_untouched();
 }

@@ -206,13 +206,13 @@ fn an_array_that_does_not_run_says_so() {
     let in_state = |state| ArrayStatus { state, ..status(1, 2, 0) };
     assert_eq!(
         first_line(&in_state(ArrayState::Starting)),
-        "starting: its first superblocks are written"
+        "starting: writing its first superblocks"
     );
     let stopped = ArrayStatus {
         stopped_because: Some("the last copy, member 1, failed".to_owned()),
         ..in_state(ArrayState::Stopped)
     };
-    assert_eq!(first_line(&stopped), "stopped by itself: nothing is read or written");
+    assert_eq!(first_line(&stopped), "stopped by itself: no reads or writes are served");
     assert!(text(&stopped).contains("the last copy, member 1, failed"));
 }
 

@@ -9,6 +9,9 @@ use crate::figures::decimal;
 /// More steps than this do not fit a first screen; those with a difference come first.
 const STEPS_MAX: usize = 3;
 
+/// A wider interval would leave the ratio a hair; it is cut at this multiple of the longer bar.
+const INTERVAL_MAX: f64 = 2.0;
+
 pub(super) fn ratios(pair: &Pair) -> Chart {
     let order = by_difference(&pair.steps).into_iter().take(STEPS_MAX);
     let groups = order.filter_map(|at| pair.steps.get(at)).flat_map(|step| {
@@ -24,7 +27,7 @@ pub(super) fn ratios(pair: &Pair) -> Chart {
         "{} as a multiple of {}: longer is better for rates, shorter for latencies",
         pair.other, pair.baseline
     );
-    Chart::bars(title, groups.collect(), legend)
+    Chart::bars(title, groups.collect(), legend).scaled_by_group()
 }
 
 /// The baseline, which is 1, and below it the other side up to the interval's end; `None` without a ratio.
@@ -33,7 +36,10 @@ fn group(step: &StepComparison, figure: &FigureComparison) -> Option<BarGroup> {
     let interval = figure.interval.map(|ends| ends.map(|end| 1.0 + end));
     let (spans, text) = match interval {
         Some([low, high]) => (
-            vec![(0.0, low, Colour::First), (low, high, Colour::Second)],
+            vec![
+                (0.0, low, Colour::First),
+                (low, high.min(INTERVAL_MAX * ratio.max(1.0)), Colour::Second),
+            ],
             format!("{} ({} to {})", decimal(ratio), decimal(low), decimal(high)),
         ),
         None => (vec![(0.0, ratio, Colour::First)], decimal(ratio)),

@@ -28,7 +28,7 @@ pub(super) fn section(series: &SeriesFindings, level: DetailLevel, has_pictures:
             section.push(DetailLevel::Detail, SectionBody::Charts(map.into_iter().collect()));
         }
         Some(_) => {
-            section.note("Pictures are left out here; durio report --format json has their data.");
+            section.note("Charts are left out here; durio report --format json has their data.");
         }
         None => {}
     }
@@ -113,7 +113,7 @@ fn card(finding: &Finding) -> Card {
 
 fn in_place(found: &InPlace) -> String {
     match found {
-        InPlace::Older { seq: 0 } => "what was there before the first write".to_owned(),
+        InPlace::Older { seq: 0 } => "contents from before the first write".to_owned(),
         InPlace::Older { seq } => format!("write {seq}"),
         InPlace::OfElsewhere { home, seq } => {
             format!("write {seq}, which belongs to byte {}", home.saturating_mul(512))
@@ -124,7 +124,7 @@ fn in_place(found: &InPlace) -> String {
         InPlace::FlippedBits { bits } => {
             format!("the write with {} turned", counted((*bits).into(), "bit"))
         }
-        InPlace::Garbage => "data that nobody wrote".to_owned(),
+        InPlace::Garbage => "data that was never written".to_owned(),
         InPlace::Unreadable => "an error".to_owned(),
         InPlace::Changing { seqs } => {
             let seqs: Vec<_> = seqs.iter().map(u64::to_string).collect();
@@ -171,7 +171,7 @@ fn timeline(picture: &LossPicture) -> Chart {
         Panel { x, y: unit.linear(), series }
     };
     let panels = vec![panel(AxisUnit::Number, upper), panel(AxisUnit::Bytes, lower)];
-    let title = "Acknowledgements around the cut, and where the last of these writes went";
+    let title = "Acknowledgements around the cut, and the fate of the last of these writes";
     Chart::panels(title, panels)
 }
 

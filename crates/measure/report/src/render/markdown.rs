@@ -32,7 +32,7 @@ pub(crate) fn render(
         None => format!("# {heading}\n"),
     };
     // As much as a terminal has: an issue is read by people, and JSON is there for the rest.
-    for section in document.up_to(level) {
+    for section in document.up_to(level).filter(|section| !section.is_local) {
         if !section.heading.is_empty() {
             text.push_str(&format!("\n## {}\n", escaped(&section.heading)));
         }

@@ -10,6 +10,8 @@
 use std::collections::BTreeSet;
 use std::io;
 
+use durio_judge::summary::Summary;
+
 use crate::Options;
 use crate::document::{Cell, Document, Row, Table};
 use crate::visible::visible;
@@ -72,7 +74,17 @@ pub(crate) fn render(document: &Document, _: &Options, out: &mut dyn io::Write) 
     if !document.records.columns.iter().any(|column| figure(&column.title).is_some()) {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    write(&families(&document.records), out)
+    let mut all = families(&document.records);
+    all.extend(document.summary.as_ref().map(verdict));
+    write(&all, out)
+}
+
+/// The first word of the report, to alert on.
+fn verdict(summary: &Summary) -> MetricFamily {
+    let help = "Verdict of the report: good, caution, unknown or bad.";
+    let mut family = MetricFamily::new("durio_verdict_info", MetricKind::Gauge, help);
+    family.add(&[("verdict", &summary.verdict.word().to_lowercase())], 1.0);
+    family
 }
 
 /// Writes families; those without a value are left out.
@@ -182,8 +194,9 @@ struct ColumnMetric {
 }
 
 // Endings of columns, with the base unit and the divisor of values.
-const UNITS: [(&str, &str, f64); 6] = [
+const UNITS: [(&str, &str, f64); 7] = [
     ("_bytes_per_s", "_bytes_per_second", 1.0),
+    ("_per_sync", "_per_sync", 1.0),
     ("_per_s", "_per_second", 1.0),
     ("_ns", "_seconds", 1e9),
     ("_bytes", "_bytes", 1.0),
@@ -252,6 +265,7 @@ mod tests {
             of("bandwidth_bytes_per_s"),
             named("durio_bandwidth_bytes_per_second", None, 1.0)
         );
+        assert_eq!(of("commits_per_sync"), named("durio_commits_per_sync", None, 1.0));
         assert_eq!(of("read_share"), named("durio_read_ratio", None, 1.0));
         assert_eq!(of("count"), named("durio_operations", None, 1.0));
         for label in ["run", "step", "workload", "jobs", "levels"] {

@@ -384,7 +384,7 @@ impl TextPage {
 }
 
 /// The text in lines of at most `room` columns, broken at spaces; a longer word is not broken.
-fn wrapped(text: &str, room: usize) -> Vec<String> {
+pub fn wrapped(text: &str, room: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ').filter(|word| !word.is_empty()) {
         let last = lines.len() - 1;

@@ -93,7 +93,8 @@ fn account(workload: &WorkloadFindings) -> Section {
         ("context switches of the machine", text)
     }));
     let unwatched = workload.unwatched_max.map(|longest| longest.to_string());
-    group.facts(unwatched.map(|longest| ("longest time without a look for completions", longest)));
+    group
+        .facts(unwatched.map(|longest| ("longest time without checking for completions", longest)));
     group.facts(workload.cpu.throttled.map(|time| ("held back by quota", time.to_string())));
     group.facts(workload.rate_variation.map(|variation| {
         let text = format!(

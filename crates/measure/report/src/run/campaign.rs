@@ -148,7 +148,7 @@ fn baselines(campaign: &CampaignFindings, it: &SectionFindings, section: &mut Se
         section.toned_at(level, Tone::Plain, "baseline", text);
     }
     if let Some(more) = it.baselines.len().checked_sub(BASELINES_MAX).filter(|more| *more > 0) {
-        section.note(format!("{more} of the baselines are in the page alone"));
+        section.note(format!("{more} more baselines are only in the HTML page"));
     }
 }
 

@@ -48,17 +48,17 @@ pub(super) fn section(findings: &Findings) -> Section {
     };
     section.table(in_short(&findings.predicted, label));
     let note = "Expected: the real rates from which the prediction is 15 % off, as 14 of 17 were or nearer on a \
-                machine that nothing was fitted to, over longer times than a check has: durio predict NAME DIR \
+                machine not used for fitting, over longer times than a check has: durio predict NAME DIR \
                 measures 5 s for each number of clients. disk, CPU, waits: durio explain waits. Each commit is \
                 the smallest durable transaction, with clients on this machine";
     section.say_at(DetailLevel::Detail, Tone::Note, note);
     if findings.predicted.iter().any(|found| matches!(&*found.database, "mysql" | "mariadb")) {
-        let note = "MySQL is predicted by the model of MariaDB";
+        let note = "MySQL is predicted with the model of MariaDB";
         section.say_at(DetailLevel::Detail, Tone::Note, note);
     }
     for found in &findings.predicted {
         let mut group = Section::detail(label(found));
-        group.table(by_clients(&found.points));
+        group.table(by_clients(findings, found));
         section.group(group);
     }
     section

@@ -130,7 +130,7 @@ fn disagreements(found: &DurableFindings) -> Section {
     let apart: Vec<_> = found.repeated.iter().filter(|setting| !setting.rates.agree).collect();
     for RepeatedSetting { setting, rates, .. } in apart.iter().take(REPEATED_MAX) {
         let text = format!(
-            "{}, {}, {}: {} in this run, {} to {}; a smaller difference between rows means nothing",
+            "{}, {}, {}: {} in this run, {} to {}; ignore smaller differences between rows",
             method_words(setting),
             setting.block_size,
             counted(setting.committers().into(), "writer"),
@@ -141,14 +141,14 @@ fn disagreements(found: &DurableFindings) -> Section {
         warn(&mut part, text);
     }
     if let Some(more) = apart.len().checked_sub(REPEATED_MAX).filter(|more| *more > 0) {
-        part.fact("", format!("and {more} more that disagree with themselves"));
+        part.fact("", format!("and {more} more that contradict themselves"));
     }
     part
 }
 
 fn methods(found: &DurableFindings) -> Section {
-    let summary = "One writer, as pg_test_fsync asks: operations per second and what each takes, \
-                   past and through the page cache; the unsynced write stands for contrast.";
+    let summary = "One writer, as in pg_test_fsync: operations per second and the time of each, \
+                   past and through the page cache; the unsynced write is shown for contrast.";
     let mut part = part(METHODS, summary);
     let Some(methods) = &found.methods else { return part };
     tables::with_noise_note(tables::methods(methods), &mut part);
@@ -187,9 +187,7 @@ const UNKNOWN_FROM: f64 = 0.25;
 /// How far a rate may be off by chance, where that is much: two standard errors.
 fn scatter(noise_share: Option<f64>) -> String {
     match noise_share {
-        Some(share) if share > UNKNOWN_FROM => {
-            "; not steady: its intervals differ too much to rank it".to_owned()
-        }
+        Some(share) if share > UNKNOWN_FROM => "; not steady: too noisy to rank".to_owned(),
         Some(share) if share > NOISE_MAX => {
             format!("; not steady: by its intervals ± {}", percent(2.0 * share))
         }

@@ -99,7 +99,7 @@ fn label(workload: &WorkloadFindings) -> String {
     let is_pooled =
         workload.operation(OperationName::Commit).is_none() && workload.operations.len() > 1;
     match is_pooled {
-        true => format!("{}, p of {}s", workload.name, workload.headline.name()),
+        true => format!("{} ({} latency)", workload.name, workload.headline.name()),
         false => workload.name.clone(),
     }
 }
@@ -285,7 +285,7 @@ fn compared_places(findings: &Findings, section: &mut Section) -> Vec<String> {
         section.toned(Tone::Warning, "NOTE", remark);
     }
     if let Some(command) = &answer.command {
-        let command = format!("{command}  # by turns, with an interval");
+        let command = format!("{command}  # alternating, with an interval");
         section.push(DetailLevel::Summary, SectionBody::Verbatim(command));
     }
     answer.places.into_iter().map(|(label, _)| label).collect()

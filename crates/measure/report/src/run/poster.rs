@@ -53,7 +53,7 @@ fn commit_curve(findings: &Findings, headline: &Headline) -> Option<Chart> {
     let line = ChartSeries::new("durable commit", Colour::First, Style::Line, curve);
     series.extend([line, marked(&commit.service)]);
     let title = match placement {
-        Some(_) => "Durable commit by percentile, among typical storage",
+        Some(_) => "Durable commit by percentile, compared with typical storage",
         None => "Durable commit by percentile",
     };
     Some(Chart::plot(title, AxisScale::Nines, AxisUnit::Latency.logarithmic(), series))

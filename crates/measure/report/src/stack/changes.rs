@@ -46,7 +46,7 @@ fn head(comparison: &LabComparison) -> Section {
         head.toned(Tone::Warning, "NOTE", line);
     }
     if comparison.workloads.is_empty() {
-        head.say(Tone::Bad, "nothing in common that could be compared");
+        head.say(Tone::Bad, "nothing in common to compare");
     }
     head
 }
@@ -227,7 +227,7 @@ fn untold(layers: &[LayerChange]) -> Vec<String> {
         (figure.reason.as_deref().unwrap_or("the noise is not known"), name(layers, figure))
     }));
     let line = |(reason, names): (&str, Vec<String>)| match names.len() == layers.len() {
-        true => format!("undecided what is cheaper or dearer: {reason}"),
+        true => format!("cannot decide what is cheaper or dearer: {reason}"),
         false => format!("undecided of {}: {reason}", names.join(", ")),
     };
     reasons.into_iter().map(line).collect()

@@ -4,8 +4,8 @@
 //! depth or committers, layer by layer. Each level is a separate workload with its own details.
 
 use durio_analyse::attribution::{
-    PointKind, PublishedOrder, PublishedRow, RowFigures, StackFindings, StepKey, Waterfall,
-    WaterfallStep, WorkloadRows,
+    PointKind, PublishedOrder, PublishedRow, RowFigures, StackFindings, Waterfall, WaterfallStep,
+    WorkloadRows,
 };
 use durio_analyse::{LatencyBreakdown, LatencyComponent};
 
@@ -20,8 +20,8 @@ const CHART_LEVELS_MIN: usize = 3;
 const CHARTS_MAX: usize = 12;
 
 /// Said under the table of a ladder.
-pub(super) const LADDER_NOTE: &str = "per s: commits per second where there are any, else accesses. \
-     of raw: rate as a share of that of the raw storage at the same level.";
+pub(super) const LADDER_NOTE: &str =
+    "In a ladder, of raw is a share of the raw storage's rate at the same level.";
 
 /// A workload at several levels of one axis.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(super) struct WorkloadLadder<'f> {
 pub(super) fn ladders(findings: &StackFindings) -> Vec<WorkloadLadder<'_>> {
     let levels = findings.workloads.iter().filter_map(|workload| {
         let key = &workload.key;
-        let (axis, level) = level_of(key)?;
+        let (axis, level) = key.level()?;
         Some(((axis, key.workload.as_str(), key.section.as_deref(), key.stream), (level, workload)))
     });
     let mut ladders = Vec::new();
@@ -50,13 +50,6 @@ pub(super) fn ladders(findings: &StackFindings) -> Vec<WorkloadLadder<'_>> {
     }
     ladders.retain(|ladder| ladder.levels.len() > 1);
     ladders
-}
-
-/// The one level of a workload that is a plain number: `jobs 96`.
-fn level_of(key: &StepKey) -> Option<(&str, f64)> {
-    let [words] = key.levels.as_slice() else { return None };
-    let (axis, number) = words.rsplit_once(' ')?;
-    Some((axis, number.parse().ok().filter(|value: &f64| value.is_finite())?))
 }
 
 impl WorkloadLadder<'_> {

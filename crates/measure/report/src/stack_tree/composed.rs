@@ -35,7 +35,7 @@ const FILESYSTEM: &[FactRow] = &[
     (LINE, "RUNNING", "running_operation", Text),
     (LINE, "ERRORS RECORDED:", "errors", Text),
     // ext4 shows its options with the defaults, which the mount table leaves out.
-    ("in effect", "", "effective_options", Text),
+    ("in effect", "", "effective_options", Words(spaced)),
     ("layout", "blocks of", "block_size_bytes", FactForm::Bytes),
     ("layout", "sectors of", "sector_size_bytes", FactForm::Bytes),
     ("layout", "nodes of", "node_size_bytes", FactForm::Bytes),
@@ -54,8 +54,13 @@ const FILESYSTEM: &[FactRow] = &[
     ("journal", "", "journal_transaction_max_blocks", Words(transaction)),
     ("stripes", "unit", "stripe_unit_bytes", FactForm::Bytes),
     ("stripes", "width", "stripe_width_bytes", FactForm::Bytes),
-    ("features", "", "features", Words(|list| Some(list.replace(',', ", ")))),
+    ("features", "", "features", Words(spaced)),
 ];
+
+// A line breaks at spaces only.
+fn spaced(list: &str) -> Option<String> {
+    Some(list.replace(',', ", "))
+}
 
 fn transaction(blocks: &str) -> Option<String> {
     Some(format!("up to {} per transaction", counted(blocks.parse().ok()?, "block")))

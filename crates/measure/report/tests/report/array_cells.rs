@@ -91,7 +91,7 @@ fn array() -> ArrayStatus {
 #[test]
 fn a_member_of_an_array_has_its_own_counters() {
     let expected = [
-        ["role", "state", "device", "rebuilt", "on their way", "reads", "writes", "errors"],
+        ["role", "state", "device", "rebuilt", "in flight", "reads", "writes", "errors"],
         ["0", "in sync", "/dev/m1", "", "21", "3001", "4001", "5001"],
         ["1", "faulty", "", "", "22", "3002", "4002", "5002"],
         ["2", "rebuilding", "/dev/m3", "25.0 %", "23", "3003", "4003", "5003"],
@@ -118,7 +118,7 @@ fn an_array_that_is_served_has_each_figure_behind_its_name() {
         ("served at", "/dev/ublkb7"),
         ("array", "RAID 6 of 5, chunks of 16 KiB, 301 MiB"),
         ("id", "00000000000000000000000000000001"),
-        ("requests", "74 on their way"),
+        ("requests", "74 in flight"),
         ("regions", "72 of 3 MiB dirty, 7 still to be resynced"),
         (
             "scrub",
@@ -229,16 +229,19 @@ fn a_device_that_is_examined_says_what_its_own_superblock_says() {
     ];
     assert_csv(&found, &expected);
     let text = in_full(Format::Text, &found);
-    assert!(text.contains("the members start, without those that have a problem"), "{text}");
+    assert!(text.contains("can start, without the members that have a problem"), "{text}");
     let devices = found.devices.clone();
     let whole = ArrayExamination::new(devices[..1].to_vec(), None);
     assert!(in_full(Format::Text, &whole).contains("the members start together"));
     let why = "member 7 missed 3 epochs";
     let older = ExaminedDevice { older: Some(why.into()), ..devices[0].clone() };
     let older = ArrayExamination::new(vec![older], None);
-    assert_facts(&older, &[("older", why), ("state", "role 7, in sync by its own superblock")]);
+    assert_facts(
+        &older,
+        &[("older", why), ("state", "role 7, in sync according to its superblock")],
+    );
     let text = in_full(Format::Text, &older);
-    assert!(text.contains("the members start, and those that are older are rebuilt"), "{text}");
+    assert!(text.contains("can start; older members will be rebuilt"), "{text}");
     let none = ArrayExamination::new(devices, Some("three are too few".into()));
     assert!(in_full(Format::Text, &none).contains("they do not start: three are too few"));
 }

@@ -21,7 +21,7 @@ fn a_campaign_has_a_row_for_each_section_on_one_screen() {
     assert!(text.lines().count() <= 50, "{text}");
     let row = text.lines().find(|line| line.starts_with("  depths ")).unwrap();
     assert!(row.contains("382 k") && row.contains("depth 256"), "{row}");
-    assert!(text.contains("  search  p99 of the response at most 2 ms: kept at"), "{text}");
+    assert!(text.contains("  search  p99 of the response at most 2 ms: met at"), "{text}");
 }
 
 /// The lines from a heading to the next one.
@@ -75,6 +75,31 @@ fn rates_that_were_not_reached_are_marked_and_give_no_knee() {
 }
 
 #[test]
+fn the_lowest_of_several_rates_that_were_not_reached_is_named_in_the_text_and_in_json() {
+    let mut maker = campaign_sample::Maker::new();
+    campaign_sample::rates(&mut maker, &[4e3, 16e3, 64e3, 96e3, 128e3]);
+    let findings = maker.findings();
+    let options = Options { width: 160, verbose: true, ..Options::default() };
+    let text = written_with(Format::Text, &findings, &options);
+    let rates = section(&text, "rates");
+    let words = rates.split_whitespace().collect::<Vec<_>>().join(" ");
+    let sentence =
+        "from rate 64 k/s on the offered rate was not reached: those points are left out";
+    assert!(words.contains(sentence), "{rates}");
+    assert_eq!(words.matches("on the offered rate was not reached").count(), 1, "{rates}");
+    let json: serde_json::Value = serde_json::from_str(&written(Format::Json, &findings)).unwrap();
+    let found = &json["campaign"]["sections"][0];
+    let is_reached = |row: usize| found["rows"][row]["open_loop"]["keeps_up"].as_bool();
+    assert_eq!([0, 1, 2, 3, 4].map(is_reached), [true, true, false, false, false].map(Some));
+    let level = &found["curves"][0]["not_reached_from"];
+    assert_eq!(level["value"].as_f64(), Some(64e3), "per second");
+    assert_eq!(level["label"], "64 k/s");
+    let html = written(Format::Html, &findings);
+    assert!(html.contains("offered rate not reached (cross)"));
+    assert!(!html.contains("best point (ring)"));
+}
+
+#[test]
 fn every_kind_of_section_says_what_it_is_for() {
     let text = text();
     assert!(section(&text, "steady").contains("steady with round 9; rounds 5 to 9"), "{text}");
@@ -83,7 +108,7 @@ fn every_kind_of_section_says_what_it_is_for() {
     assert!(section(&text, "beside").contains("beside: checkpoint"));
     assert!(section(&text, "beside").contains("medians of 3 repetitions"));
     assert!(section(&text, "long").contains("from 6 s on the rate is 400 /s in the median, 1 k/s"));
-    assert!(section(&text, "search").contains("p99 of the response at most 2 ms: kept at"));
+    assert!(section(&text, "search").contains("p99 of the response at most 2 ms: met at"));
     let declared = section(&text, "Declared: md");
     assert!(declared.contains("any 1 failed of 4, up to 2"), "{declared}");
     assert!(declared.contains("6 device writes: replicas 3 × RAID10 2"), "{declared}");

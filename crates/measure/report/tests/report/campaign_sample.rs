@@ -225,7 +225,7 @@ pub(crate) fn campaign() -> Findings {
     let mut maker = Maker::new();
     preconditioning(&mut maker);
     depths(&mut maker);
-    rates(&mut maker);
+    rates(&mut maker, &[1e3, 4e3, 16e3, 32e3, 64e3]);
     map(&mut maker);
     beside(&mut maker);
     long(&mut maker);
@@ -263,9 +263,10 @@ fn depths(maker: &mut Maker) {
     }
 }
 
-fn rates(maker: &mut Maker) {
+/// Four at once that take 109 µs each in the mean: 36.7 k/s.
+pub(crate) fn rates(maker: &mut Maker, offered: &[f64]) {
     maker.section("rates", "Latency at rates that somebody else sets.", ladder("rate"));
-    for rate in [1e3, 4e3, 16e3, 32e3, 64e3] {
+    for &rate in offered {
         let mut load = load(0, workload("randread", PerMille::ALL, 1, 4), &with_tail(100.0));
         load.arrivals = Arrivals::Poisson { rate_per_second: rate };
         let levels = vec![level("rate", rate, &format!("{} k/s", rate / 1e3))];

@@ -122,9 +122,9 @@ fn a_captured_file_has_its_own_figures() {
             "sizes",
             "offsets",
             "durable",
-            "new B/sync",
+            "new bytes per sync",
             "threads",
-            "at once",
+            "syncs at once",
         ],
         [
             "wal/log",
@@ -230,7 +230,7 @@ fn the_details_of_a_captured_file_are_its_own() {
             ("class", "data: reason 2"),
             ("files", "3, 702 KiB"),
             ("multiples of", "1 KiB"),
-            ("offsets", "100 go on, 2 write the tail again, 900 elsewhere, 0 unknown"),
+            ("offsets", "100 continue, 2 rewrite the tail, 900 elsewhere, 0 unknown"),
             ("new bytes", "52 KiB of 102 KiB; the file grew by 32 KiB"),
             ("syncs", "fdatasync 22, fsync 12"),
             ("durable writes", "302"),
@@ -272,7 +272,7 @@ fn the_summary_of_a_capture_has_its_rates_and_its_cost() {
         ("write sizes", "4k 50.0 %, 8k 30.0 %, 512 B 20.0 %"),
         (
             "cost",
-            "12345 events (1.54 k/s); durio took 1.5 % of a processor, besides what the kernel takes for each event",
+            "12345 events (1.54 k/s); durio used 1.5 % of a CPU, in addition to the kernel's time for each event",
         ),
     ];
     assert_facts(&capture(), &facts);
@@ -283,6 +283,26 @@ fn the_summary_of_a_capture_has_its_rates_and_its_cost() {
     slowed.cost.slowdown = Some(0.031);
     let text = in_full(Format::Text, &slowed);
     assert!(text.contains("3.1 % less: rates here are too low by as much"), "{text}");
+}
+
+#[test]
+fn lost_events_of_calls_and_of_devices_are_told_apart_in_every_format() {
+    let calls = "29 events of calls: counts and rates of files are too low, and pairs are broken";
+    let requests = "17 events of devices were lost: these counts are too low";
+    for (lost_calls, lost_requests) in [(29, 17), (29, 0), (0, 17), (0, 0)] {
+        let mut found = capture();
+        (found.cost.lost_calls, found.cost.lost_requests) = (lost_calls, lost_requests);
+        for format in [Format::Text, Format::Markdown, Format::Html] {
+            let text = in_full(format, &found);
+            let is_told = [calls, requests].map(|sentence| text.contains(sentence));
+            assert_eq!(is_told, [lost_calls > 0, lost_requests > 0], "{format}: {text}");
+            assert_eq!(text.contains("no event of a call"), lost_calls == 0, "{format}: {text}");
+        }
+        let json: serde_json::Value = serde_json::from_str(&in_full(Format::Json, &found)).unwrap();
+        let cost = &json["cost"];
+        let events = [cost["lost_calls"].as_u64(), cost["lost_requests"].as_u64()];
+        assert_eq!(events, [Some(lost_calls), Some(lost_requests)], "events");
+    }
 }
 
 #[test]
@@ -385,7 +405,7 @@ fn a_replay_says_how_late_it_was_and_what_it_should_have_taken() {
             "p50 120 µs, p99 340 µs, at most 560 µs; 25.0 % waited for an earlier one",
         ),
         ("durio's own delay", "p99 78 µs, of operations that waited for none"),
-        ("doubt", "other work took 0.3 processors meanwhile: operations begin late for that too"),
+        ("doubt", "other work used 0.3 CPUs in that time, which also delays operations"),
     ];
     assert_facts(&found, &facts);
     let first = "Bad: the storage did not keep up with the trace (800 operations in 41.5 s, 40 s \
@@ -396,7 +416,7 @@ fn a_replay_says_how_late_it_was_and_what_it_should_have_taken() {
     (replay.others, replay.kept_up) = (Some(0.25), Some(true));
     let text = in_full(Format::Text, &quiet);
     let first = "Good: the storage kept up with the trace, 800 operations in 41.5 s.\n";
-    assert!(text.starts_with(first) && !text.contains("other work took"), "{text}");
+    assert!(text.starts_with(first) && !text.contains("other work used"), "{text}");
 }
 
 #[test]

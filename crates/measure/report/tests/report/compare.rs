@@ -2,6 +2,7 @@
 
 use durio_analyse::CurvePoint;
 use durio_analyse::RunState;
+use durio_judge::advise::{PROOF_SCHEMA, RuleProof, SwitchedSetting};
 use durio_judge::compare::published::AgainstPublished;
 use durio_judge::compare::published::{RatePoint, TOLERANCE, shape};
 use durio_judge::compare::{
@@ -243,10 +244,10 @@ fn a_reason_is_said_once() {
 fn what_is_not_comparable_says_why_in_every_format() {
     let mut step = step("commit");
     step.figures.clear();
-    step.not_comparable = vec!["B did not run to its limit".into()];
+    step.not_comparable = vec!["B ended before its limit".into()];
     let comparison = comparison(vec![step]);
     for format in [Format::Text, Format::Json, Format::Html, Format::Markdown, Format::Csv] {
-        assert!(written(format, &comparison).contains("B did not run to its limit"), "{format}");
+        assert!(written(format, &comparison).contains("B ended before its limit"), "{format}");
     }
     // A table of names alone has no column for figures that no step has.
     for format in [Format::Text, Format::Html, Format::Markdown] {
@@ -295,6 +296,34 @@ fn a_page_begins_with_the_ratio_of_each_result_and_its_interval() {
     assert_eq!(bars(&page, title), expected);
     let (first, _) = page.split_once("<section").unwrap();
     assert!(first.contains(title), "{first}");
+}
+
+#[test]
+fn the_page_of_a_rules_proof_begins_with_the_same_ratios() {
+    let proof = RuleProof {
+        schema: PROOF_SCHEMA.to_owned(),
+        rule: "B05".to_owned(),
+        name: "nr-requests".to_owned(),
+        title: "a long queue".to_owned(),
+        target: "/srv".to_owned(),
+        switched: SwitchedSetting {
+            what: "nr_requests of sda".to_owned(),
+            file: None,
+            before: "64".to_owned(),
+            after: "4096".to_owned(),
+            restored: None,
+        },
+        pairs: 3,
+        comparison: comparison(vec![step("commit")]),
+    };
+    let mut out = Vec::new();
+    write(Format::Html, &proof, &Options::default(), &mut out).unwrap();
+    let page = String::from_utf8(out).unwrap();
+    let (first, _) = page.split_once("<section").unwrap();
+    assert!(first.contains("<div class=\"poster\">"), "{first}");
+    let title = "B as a multiple of A: longer is better for rates, shorter for latencies";
+    let expected = ["commit, rate", "1", "0.91 (0.89 to 0.93)"];
+    assert_eq!(bars(&page, title)[..3], expected);
 }
 
 #[test]

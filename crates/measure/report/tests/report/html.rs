@@ -35,7 +35,7 @@ fn the_sections_are_in_order() {
         "<h1><span class=\"verdict-word bad\"><span class=\"icon\" aria-hidden=\"true\">✗</span>Bad\
          <span class=\"quiet\">:</span></span> a power cut can lose acknowledged",
         "<p class=\"big\">7.12 k</p><p>durable commits per second (",
-        "<p class=\"big\">236 µs</p><p>p99 of a durable commit</p>",
+        "<p class=\"big\">236 µs</p><p>p99 commit latency</p>",
         "<figcaption>Durable commit by percentile</figcaption>",
         "rate over time",
         "<h2>Verdicts</h2>",
@@ -67,6 +67,7 @@ fn the_page_has_itself_as_markdown_and_no_path_of_this_machine_in_its_next_comma
         let shown =
             crate::written_with(Format::Markdown, &findings, &durio_report::Options::default());
         assert_eq!(copied, shown);
+        assert!(!copied.contains("## Next") && !copied.contains("report: /"), "{copied}");
         assert!(
             html.contains("<button type=\"button\" id=\"copy\" hidden>Copy as Markdown</button>")
         );
@@ -160,7 +161,9 @@ fn an_interval_that_is_cut_short_is_no_stall() {
 #[test]
 fn a_partial_run_has_its_banners_and_no_chart_without_points() {
     let html = written(Format::Html, &sample::partial());
-    assert!(html.contains("<strong>PARTIAL</strong> the record has no end"));
+    assert!(html.contains(
+        "<strong>PARTIAL</strong> the record is incomplete: the run was killed, or is still running"
+    ));
     assert!(html.contains("<strong>PROVISIONAL</strong> measured for 1 s"));
     assert!(html.contains("fewer than 100 commits") && html.contains("too few samples"));
     assert!(html.contains("id=\"chart-2\"") && !html.contains("id=\"chart-3\""));

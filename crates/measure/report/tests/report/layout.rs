@@ -11,7 +11,8 @@ use crate::{compare, poster, sample, written};
 /// The page in frames of these widths: a window is never as narrow as a telephone.
 const WIDTHS: [u32; 2] = [390, 1280];
 
-/// Logs where the first picture begins, opens everything that is folded, and logs which labels overlap.
+/// Logs where the first picture begins, opens everything that is folded, and logs which labels overlap
+/// and which cells of tables are wider than their column.
 // In a block: a window has a `top` already.
 const MEASURE: &str = "<script>{
   const figure = document.querySelector('figure');
@@ -29,6 +30,9 @@ const MEASURE: &str = "<script>{
     boxes.forEach(([one, a], at) => boxes.slice(at + 1).forEach(([other, b]) => {
       if (!apart(a, b)) overlaps.push(one + ' | ' + other);
     }));
+  }
+  for (const cell of document.querySelectorAll('td')) {
+    if (cell.scrollWidth > cell.clientWidth + 1) overlaps.push('cell ' + cell.textContent);
   }
   const page = document.documentElement;
   const scrolls = page.scrollWidth > page.clientWidth;
@@ -115,12 +119,15 @@ fn labels_that_overlap_and_a_wide_page_are_seen() {
     let html = written(Format::Html, &sample::complete());
     let (before, after) = html.split_once("<main>").unwrap();
     let wide = "<main><div style=\"width:3000px\">wide</div><svg viewBox=\"0 0 100 20\"><text \
-                y=\"10\">one</text><text x=\"5\" y=\"10\">two</text></svg>";
+                y=\"10\">one</text><text x=\"5\" y=\"10\">two</text></svg><table \
+                style=\"table-layout:fixed;width:40px\"><tr><td style=\"white-space:nowrap\">longer than \
+                forty pixels</td></tr></table>";
     let planted = format!("{before}{wide}{after}");
     let test = "labels_that_overlap_and_a_wide_page_are_seen";
     let Some(layouts) = layouts(test, &planted) else { return };
     for layout in layouts {
-        assert_eq!(layout["overlaps"], serde_json::json!(["one | two"]), "{layout}");
+        let overlaps = serde_json::json!(["one | two", "cell longer than forty pixels"]);
+        assert_eq!(layout["overlaps"], overlaps, "{layout}");
         assert_eq!(layout["scrolls"], true, "{layout}");
     }
 }

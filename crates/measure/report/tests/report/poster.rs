@@ -6,7 +6,7 @@ use durio_report::Format;
 use crate::cells::chart_texts;
 use crate::{sample, written};
 
-const TITLE: &str = "Durable commit by percentile, among typical storage";
+const TITLE: &str = "Durable commit by percentile, compared with typical storage";
 
 fn class(name: &str, latency_ns_min: u64, latency_ns_max: u64) -> PlacedClass {
     PlacedClass { id: name.to_lowercase(), name: name.to_owned(), latency_ns_min, latency_ns_max }

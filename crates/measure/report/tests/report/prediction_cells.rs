@@ -1,5 +1,7 @@
 //! Each figure of a prediction is in its row, below its title, with its unit: in every format.
 
+use std::collections::BTreeMap;
+
 use durio_analyse::Findings;
 use durio_analyse::calibration::{CalibrationFindings, CalibrationPoint};
 use durio_analyse::prediction::{PredictionFindings, PredictionPoint, RateBound};
@@ -56,6 +58,19 @@ fn the_page_begins_with_commits_and_latencies_by_clients_where_each_sends_as_fas
     assert!(first.contains(title) && first.contains(">clients</text>"), "{first}");
     // A bar for each expected range, the first from 1311 to 1689 per second.
     assert_eq!(first.matches("stroke=\"#98A2B3\" stroke-width=\"8\"").count(), 2);
+}
+
+#[test]
+fn the_most_clients_that_commit_less_by_a_twentieth_are_named() {
+    let shown = |rate_per_second: f64, fewer: u32| {
+        let most = PredictionPoint { rate_per_second, ..point(3, RateBound::Waiting) };
+        in_full(Format::Text, &prediction(vec![point(fewer, RateBound::Storage), most]))
+    };
+    let said = "30 clients commit less than 20: 2.37 k/s against 2.5 k/s;";
+    assert!(shown(2370.0, 2).contains(said), "{}", shown(2370.0, 2));
+    for (rate, fewer) in [(2380.0, 2), (3500.0, 2), (2370.0, 4)] {
+        assert!(!shown(rate, fewer).contains("commit less than"), "{rate} {fewer}");
+    }
 }
 
 #[test]
@@ -281,6 +296,119 @@ fn a_screen_of_100_columns_begins_with_databases_and_has_limits_and_storage_in_l
     let missed = "1 met; missed: oracle (mean of commit < 100 µs, measured 140 µs)";
     assert!(limits.ends_with(missed), "{limits}");
     assert!(at("limits ") > first && !text.contains("Verdicts"), "{text}");
+}
+
+/// The lines of the CSV that have a database, in these columns.
+fn csv_lines<const N: usize>(findings: &Findings, columns: [&str; N]) -> Vec<[String; N]> {
+    let text = in_full(Format::Csv, findings);
+    let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+    let lines = reader.deserialize().map(Result::unwrap);
+    let lines: Vec<BTreeMap<String, String>> = lines.collect();
+    let of_workloads = lines.iter().take_while(|line| line["database"].is_empty()).count();
+    assert!(
+        of_workloads > 0 && lines[..of_workloads].iter().all(|line| line["clients"].is_empty())
+    );
+    let predicted = &lines[of_workloads..];
+    // Cells of workloads stay empty.
+    for column in ["workload", "operation", "rate_per_s", "p99_ns"] {
+        assert!(predicted.iter().all(|line| line[column].is_empty()), "{column}");
+    }
+    predicted.iter().map(|line| columns.map(|column| line[column].clone())).collect()
+}
+
+#[test]
+fn a_check_has_a_csv_line_for_each_database_place_and_number_of_clients_with_units_in_the_names() {
+    let columns = [
+        "run",
+        "location",
+        "database",
+        "clients",
+        "predicted_commits_per_s",
+        "expected_commits_low_per_s",
+        "expected_commits_high_per_s",
+        "predicted_p50_ns",
+        "predicted_p99_ns",
+        "bound_by",
+    ];
+    let run = "2026-11-21T100900-000Z-check-4711";
+    let rows = |place: &'static str| {
+        [
+            [run, place, "mariadb", "1", "1500", "1311", "1689", "101000", "201000", "waits"],
+            [run, place, "mariadb", "8", "2500", "", "", "102000", "202000", "disk"],
+            [run, place, "mariadb", "32", "30900", "30311", "30689", "130000", "230000", "CPU"],
+            [run, place, "sqlite-wal", "1", "4500", "4311", "4689", "104000", "204000", "disk"],
+        ]
+    };
+    assert_eq!(csv_lines(&check(&["/srv/db"]), columns), rows("/srv/db"));
+    let both = [rows("/srv/db"), rows("/dev/vdb")].concat();
+    assert_eq!(csv_lines(&check(&["/srv/db", "/dev/vdb"]), columns), both);
+}
+
+#[test]
+fn a_prediction_has_csv_lines_at_the_place_of_its_steps_with_what_is_offered_and_busy() {
+    let points = vec![
+        point(1, RateBound::Processors),
+        PredictionPoint {
+            offered_per_second: Some(2600.0),
+            expected: None,
+            commits_per_sync: None,
+            processor_share: None,
+            twice_as_fast_at_most: None,
+            ..point(2, RateBound::Offered)
+        },
+    ];
+    let columns = [
+        "location",
+        "database",
+        "clients",
+        "offered_per_s",
+        "predicted_commits_per_s",
+        "commits_per_sync",
+        "log_busy_share",
+        "processors_busy_share",
+        "disk_twice_as_fast_commits_max_per_s",
+        "bound_by",
+    ];
+    let expected = [
+        ["/srv/db", "etcd", "10", "", "1500", "1.25", "0.51", "0.71", "1880", "CPU"],
+        ["/srv/db", "etcd", "20", "2600", "2500", "", "0.52", "", "", "offered"],
+    ];
+    assert_eq!(csv_lines(&prediction(points), columns), expected);
+}
+
+#[test]
+fn a_scraper_gets_predicted_and_expected_commits_by_database_and_clients_in_base_units() {
+    let text = in_full(Format::OpenMetrics, &check(&["/srv/db", "/dev/vdb"]));
+    let labels = |place: &str, database: &str, clients: u32, bound: &str| {
+        format!(
+            "location=\"{place}\",database=\"{database}\",clients=\"{clients}\",bound_by=\"{bound}\""
+        )
+    };
+    let has = |name: &str, labels: &str, value: &str| {
+        let line = format!("{name}{{{labels}}} {value}");
+        text.lines().any(|shown| shown == line)
+    };
+    for place in ["/srv/db", "/dev/vdb"] {
+        let (one, more) =
+            (labels(place, "mariadb", 1, "waits"), labels(place, "mariadb", 32, "CPU"));
+        let sqlite = labels(place, "sqlite-wal", 1, "disk");
+        for (name, values) in [
+            ("durio_predicted_commits_per_second", ["1500", "30900", "4500"]),
+            ("durio_expected_commits_low_per_second", ["1311", "30311", "4311"]),
+            ("durio_expected_commits_high_per_second", ["1689", "30689", "4689"]),
+            ("durio_commits_per_sync", ["1.25", "30.25", "4.25"]),
+        ] {
+            for (labels, value) in [&one, &more, &sqlite].into_iter().zip(values) {
+                assert!(has(name, labels, value), "{name} {labels} {value}: {text}");
+            }
+        }
+        let p99 = format!("{one},quantile=\"0.99\"");
+        assert!(has("durio_predicted_latency_seconds", &p99, "0.000201"), "{text}");
+        // Without an expected range there is no sample.
+        let without = labels(place, "mariadb", 8, "disk");
+        assert!(has("durio_predicted_commits_per_second", &without, "2500"), "{text}");
+        assert!(!text.contains(&format!("durio_expected_commits_low_per_second{{{without}}}")));
+    }
 }
 
 fn calibration(calibrated: f64, others: f64) -> CalibrationFindings {

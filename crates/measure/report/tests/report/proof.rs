@@ -306,7 +306,7 @@ fn pictures_of_many_losses_leave_a_page_below_a_megabyte_and_surprises_have_thei
     // A page has itself as Markdown at its end.
     let html = html.split("id=\"markdown\"").next().unwrap();
     assert_eq!(html.matches("The target after the cut").count(), 2 * 8, "caption and label");
-    assert_eq!(html.matches("Pictures are left out").count(), 61 - 8);
+    assert_eq!(html.matches("Charts are left out").count(), 61 - 8);
     let last = html.rfind("The target after the cut").unwrap();
     assert!(html[last..].matches("Lost: ").count() == 0, "the surprise comes last, and has one");
 }

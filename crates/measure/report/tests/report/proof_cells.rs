@@ -292,7 +292,7 @@ fn a_loss_has_its_cut_its_cells_and_what_is_in_their_place() {
         ("found", "misdirected, lost (12 cells of 4 KiB)"),
         ("still there", "345 cells with an acknowledged write of this life"),
         ("missing", "acknowledged up to 77 ms before the cut"),
-        ("order", "everything acknowledged after some moment is gone: a cache was dropped"),
+        ("order", "everything acknowledged after some moment is lost: a cache was dropped"),
         ("how often", "12.0 % to 22.0 % of cuts (95 % interval, 52 effective)"),
         ("seed", "4711"),
         ("started", "2026-11-27T09:10:11Z (durio 0.9.1)"),
@@ -315,7 +315,7 @@ fn a_loss_has_its_cut_its_cells_and_what_is_in_their_place() {
         [
             "byte 411648 (4 sectors)",
             "must be: write 504, certain since an earlier cut",
-            "is: what was there before the first write",
+            "is: contents from before the first write",
         ],
         [
             "byte 412160 (5 sectors)",
@@ -445,7 +445,7 @@ fn a_picture_of_a_loss_has_milliseconds_across_and_writes_and_bytes_up() {
     };
     found.series = vec![SeriesFindings { loss: Some(loss), ..found.series.swap_remove(1) }];
     let page = in_full(Format::Html, &found);
-    let title = "Acknowledgements around the cut, and where the last of these writes went";
+    let title = "Acknowledgements around the cut, and the fate of the last of these writes";
     let chart = panels(&page, title);
     let line = |name: &str, points: &[(f64, f64)]| (name.to_owned(), points.to_vec());
     // In the middle of its two milliseconds each.

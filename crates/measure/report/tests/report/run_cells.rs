@@ -68,7 +68,7 @@ fn each_figure_of_a_workload_and_of_its_parts_is_in_its_place() {
         ["lookup", "72.5 k", "62 GiB/s", "121 µs", "221 µs", "321 µs", "421 µs", "521 µs", "█▄▁▆"],
         ["scan", "73.5 k", "63 GiB/s", "131 µs", "231 µs", "331 µs", "431 µs", "531 µs", "█▄▁▆"],
         [
-            "mixed, p of reads",
+            "mixed (read latency)",
             "74.5 k",
             "64 GiB/s",
             "141 µs",
@@ -349,7 +349,7 @@ fn each_figure_of_each_place_is_in_its_column_side_by_side() {
         ["lookup", "72.5 k", "121 µs", "221 µs", "321 µs", "77.5 k", "171 µs", "271 µs", "371 µs"],
         ["scan", "73.5 k", "131 µs", "231 µs", "331 µs", "78.5 k", "181 µs", "281 µs", "381 µs"],
         [
-            "mixed, p of reads",
+            "mixed (read latency)",
             "74.5 k",
             "141 µs",
             "241 µs",

@@ -59,6 +59,7 @@ fn benches() -> Vec<Value> {
     let breakdown = row[2].figures.as_mut().unwrap().latency_breakdown.as_mut().unwrap();
     breakdown.unavailable = Some("planted".into());
     let mut traced = Runs::new().findings(None);
+    traced.provisional = Some("planted".into());
     let figures = traced.workloads[0].rows[1].figures.as_mut().unwrap();
     figures.devices = Some(DeviceCost::CannotTell { why: "planted".into() });
     [counted, traced].map(|cost| serde_json::to_value(cost).unwrap()).into()

@@ -393,6 +393,9 @@ fn the_details_of_an_unsteady_rate_name_the_other_work() {
     let options = Options { width: 400, verbose: true, ..Options::default() };
     let text = written_with(Format::Text, &findings, &options);
     let line = text.lines().find(|line| line.starts_with("NOT STEADY  ")).unwrap();
-    assert!(line.ends_with("another run may give another rate; other work used 1.9 of 2 CPUs"));
+    assert!(line.ends_with("a repeat may differ; other work used 1.9 of 2 CPUs"));
+    let rates =
+        "fell during the run: 5.95 k, 6.43 k, 5.88 k, 5.6 k and 5.28 k per second, by fifths";
+    assert!(line.contains(rates), "{line}");
     assert!(text.contains("other work 1.9 cores"), "{text}");
 }

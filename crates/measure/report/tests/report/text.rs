@@ -97,7 +97,7 @@ fn what_lies_in_memory_is_called_so_and_not_durable() {
     findings.stack[0].root.kind = durio_observe::LayerKind::Memory;
     let text = page(&findings);
     let sentence =
-        "Unknown: /srv/db is in memory and survives no power cut; 7.12 k commits/s with one";
+        "Unknown: /srv/db is in memory and does not survive a power cut; 7.12 k commits/s with one";
     assert!(text.starts_with(sentence), "{text}");
     assert!(!text.contains("durable commit"), "{text}");
     assert!(whole(&findings).contains("7.12 k commits per second"));
@@ -152,9 +152,11 @@ fn an_absent_percentile_is_a_dash_with_a_footnote() {
 #[test]
 fn a_partial_run_says_so_and_its_provisional_reason_is_given_once() {
     let text = written(Format::Text, &sample::partial());
-    assert!(text.contains("PARTIAL      the record has no end"));
+    assert!(text.contains(
+        "PARTIAL      the record is incomplete: the run was killed, or is still running"
+    ));
     assert_eq!(text.matches("PROVISIONAL").count(), 1);
-    assert!(text.contains("unknown p99 of a durable commit: fewer than 100 commits"));
+    assert!(text.contains("unknown p99 commit latency: fewer than 100 commits"));
     assert!(text.contains("ended before their limit: commit"));
 }
 
@@ -194,7 +196,7 @@ fn two_places_have_their_ratio_and_the_command_that_gives_it_an_interval() {
     let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(in_one_line.matches(said).count(), 1, "{text}");
     let command =
-        "durio compare /srv/db /dev/vdb --pairs 5 -- --quick  # by turns, with an interval";
+        "durio compare /srv/db /dev/vdb --pairs 5 -- --quick  # alternating, with an interval";
     assert!(text.lines().any(|line| line == command), "{text}");
     assert!(!text.contains("NOTE"), "an array of two disks is not one of them: {text}");
     // Another path on the same array.
@@ -202,7 +204,7 @@ fn two_places_have_their_ratio_and_the_command_that_gives_it_an_interval() {
     findings.stack[1].target = "/dev/vdb".into();
     let text = at_width(&findings, 200);
     assert!(text.contains("NOTE  same disk: A and B are two paths on vdb, vdc"), "{text}");
-    assert!(!at_width(&sample::complete(), 200).contains("by turns, with an interval"));
+    assert!(!at_width(&sample::complete(), 200).contains("alternating, with an interval"));
 }
 
 #[test]

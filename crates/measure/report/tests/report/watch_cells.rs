@@ -70,7 +70,7 @@ fn the_page_of_a_watcher_has_the_probes_of_each_place() {
         [["probe-21", "2026-11-21 02:30", "20 µs"], ["probe-22", "2026-11-22 02:30", "40 µs"]],
     ];
     for (table, rows) in tables[1..].iter().zip(rows) {
-        assert_eq!(table.titles, ["run", "begun (UTC)", "value"]);
+        assert_eq!(table.titles, ["run", "started (UTC)", "value"]);
         assert_eq!(table.rows, rows);
     }
     assert_eq!(tables.len(), 3);
@@ -186,7 +186,7 @@ fn runs() -> Vec<RunRow> {
 #[test]
 fn a_run_of_the_list_has_its_own_figures() {
     let expected = [
-        ["run", "begun (UTC)", "machine", "command", "target", "found", "p99", "size"],
+        ["run", "started (UTC)", "machine", "command", "target", "found", "p99", "size"],
         [
             "check-4711",
             "2026-11-21 01:15",
@@ -292,6 +292,15 @@ fn a_run_of_the_list_has_its_own_figures() {
 }
 
 #[test]
+fn a_probe_has_its_latency_and_not_the_rate_that_was_offered() {
+    let expected = [
+        ["run", "started (UTC)", "machine", "command", "target", "found", "p99", "size"],
+        ["watch-4719", "2026-11-29 09:15", "db9", "watch", "/srv/9", "probe", "209 µs", "9 MiB"],
+    ];
+    assert_table(&ShownRuns::new(&[run(9, "watch")]), &expected);
+}
+
+#[test]
 fn a_list_has_no_empty_heading_and_its_page_is_called_durio() {
     let rows = runs();
     let list = ShownRuns::new(&rows);
@@ -328,7 +337,7 @@ fn a_history_has_the_value_of_each_run_in_the_unit_of_its_figure() {
     ] {
         let found = history(figure);
         let expected = [
-            ["run", "begun (UTC)", "value"],
+            ["run", "started (UTC)", "value"],
             ["run-1", "2026-11-21 11:40", values[0]],
             ["run-3", "2026-11-23 13:40", values[1]],
             ["run-4", "2026-11-24 14:40", values[2]],

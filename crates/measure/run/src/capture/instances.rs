@@ -6,8 +6,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use durio_observe::{
-    CallRole, CaptureEventKind, CaptureFormats, CapturedDevice, SubBuffer, TRACED_CALLS,
-    find_tracefs, threads_of,
+    CallRole, CaptureEnd, CaptureEventKind, CaptureFormats, CapturedDevice, SubBuffer,
+    TRACED_CALLS, find_tracefs, threads_of,
 };
 use rustix::io::Errno;
 
@@ -203,10 +203,13 @@ impl Tracing {
         }
     }
 
-    /// Events that the kernel did not keep: of calls, of requests.
-    pub(super) fn lost(&self) -> [u64; 2] {
-        let of = |instance: &TraceInstance| instance.losses(0, |stats| stats.oldest).0;
-        [of(&self.calls), self.requests.as_ref().map_or(0, of)]
+    /// Notes how many events the kernel did not keep.
+    pub(super) fn note_losses(&self, end: &mut CaptureEnd) {
+        let lost = |instance: Option<&TraceInstance>| {
+            instance.map_or(0, |instance| instance.losses(0, |stats| stats.oldest).0)
+        };
+        (end.lost_calls, end.lost_requests) =
+            (lost(Some(&self.calls)), lost(self.requests.as_ref()));
     }
 }
 
@@ -253,4 +256,40 @@ fn request_instance(
         instance.set(&format!("events/{event}/enable"), "1")?;
     }
     Ok(instance)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER_PAGE: &str = "\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;
+\tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;
+";
+
+    /// Lost events of calls and of requests, where the buffers of each processor lost so many.
+    fn lost(calls: &[u64], requests: Option<&[u64]>) -> (u64, u64) {
+        let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let requests = requests.map(|lost| TraceInstance::that_lost(folders[1].path(), lost));
+        let tracing = Tracing {
+            buffers: Vec::new(),
+            calls: TraceInstance::that_lost(folders[0].path(), calls),
+            requests,
+            formats: CaptureFormats::default(),
+            layout: SubBuffer::parse(HEADER_PAGE).unwrap(),
+            _mount: None,
+        };
+        let mut end = CaptureEnd { lost_calls: 1, lost_requests: 2, ..CaptureEnd::default() };
+        tracing.note_losses(&mut end);
+        (end.lost_calls, end.lost_requests)
+    }
+
+    #[test]
+    fn lost_events_of_calls_and_of_requests_are_counted_apart_over_all_processors() {
+        assert_eq!(lost(&[26, 3], Some(&[0, 17, 4])), (29, 21));
+        // A busy process on an idle device, and the reverse.
+        assert_eq!(lost(&[26], Some(&[0])), (26, 0));
+        assert_eq!(lost(&[0, 0], Some(&[7, 1])), (0, 8));
+        // Without devices to watch.
+        assert_eq!(lost(&[5], None), (5, 0));
+    }
 }

@@ -233,7 +233,7 @@ fn check_alignment<'t>(
             Bytes::new(operation.bytes),
             Bytes::new(unit)
         ))
-        .hint("choose storage with blocks as small as the trace's")),
+        .hint("use storage whose blocks are as small as the trace's")),
     }
 }
 
@@ -400,6 +400,7 @@ fn joined(mut threads: Vec<Vec<usize>>, trace: &OperationTrace) -> Vec<Vec<usize
 mod tests {
     use durio_observe::{CapturedFile, TRACED_CALLS};
     use durio_record::{Journal, TracedOperation};
+    use rustix::fs::{OFlags, fcntl_getfl};
     use serde_json::Value;
 
     use super::*;
@@ -524,6 +525,40 @@ mod tests {
             None,
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_file_is_opened_with_the_flags_that_make_its_writes_durable_or_direct() {
+        const DSYNC: u32 = 0o10_000;
+        const SYNC: u32 = 0o4_010_000;
+        let direct = OFlags::DIRECT.bits();
+        let all = [0, DSYNC, SYNC, direct, direct | DSYNC, direct | SYNC, 0o2000 | SYNC];
+        let file =
+            |flags: u32| CapturedFile { path: format!("{flags:o}"), flags, size: Some(8192) };
+        // The descriptor for a hint is a copy of the opened one, with the same flags.
+        let hint = |file| TracedOperation { file, ..traced("sync_file_range", 0, false) };
+        let hints = (0..all.len()).map(hint).collect();
+        let trace = OperationTrace::new(Value::Null, all.map(file).to_vec(), hints);
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::begin(folder.path(), None).unwrap();
+        let wish = ReplayWish { trace: &trace, directory: folder.path(), speed: 1.0, seed: 7 };
+        let files = Files::of(&trace);
+        let (mut made, stop) = (Vec::new(), StopFlag::default());
+        files.make(wish, &mut journal, &stop, &mut made, &mut |_| {}).unwrap();
+        let order = ReplayOrder::of(&trace, &files.place_of);
+        let parts = (&order, order.threads[0].as_slice());
+        let (worker, is_cached_instead) = Worker::new(wish, &files, parts, &made, 7).unwrap();
+        let is_direct = made[0].direct;
+        assert_eq!(is_cached_instead, !is_direct);
+        for (place, flags) in (0..).zip(all) {
+            let possible = if is_direct { SYNC | direct } else { SYNC };
+            let found = fcntl_getfl(&worker.hinted[&place]).unwrap().bits() & possible;
+            assert_eq!(found, flags & possible, "{found:o} for {flags:o}");
+        }
+        drop(worker);
+        for target in made {
+            target.remove(&mut journal).unwrap();
+        }
     }
 
     #[test]

@@ -217,7 +217,7 @@ mod tests {
     fn an_error_of_the_engine_is_told_where_no_operation_failed() {
         let busy = || {
             let source = std::io::Error::from_raw_os_error(16);
-            Some(BlockError { kind: ErrorKind::Busy, operation: "submit", path: None, source })
+            Some(BlockError { kind: ErrorKind::Busy, operation: "submit", subject: None, source })
         };
         let ending = EarlyEnding { failure: None, engine_error: busy() };
         let (stopped, error) = job_error(2, "scan", ending).unwrap();

@@ -113,7 +113,7 @@ pub(crate) const fn advice_of(advice: AccessAdvice) -> Advice {
 /// Advises the kernel of the accesses to come; it holds for this descriptor alone.
 fn advise(file: &OwnedFd, advice: Advice) -> Result<(), RunError> {
     fadvise(file, 0, None, advice).map_err(|errno| {
-        RunError::target("cannot advise the kernel of the order of accesses")
+        RunError::target("cannot advise the kernel about the order of accesses")
             .because(std::io::Error::from(errno))
             .hint("give fadvise_hint=0")
     })
@@ -458,8 +458,8 @@ mod tests {
             for errno in [Errno::OPNOTSUPP, Errno::NOSYS] {
                 let mut effective = load(EngineKind::Sync, method);
                 let source = Error::from_raw_os_error(errno.raw_os_error());
-                let (kind, operation, path) = (ErrorKind::Unsupported, "planted", None);
-                adapt_to_answer(&mut effective, Err(BlockError { kind, operation, path, source }));
+                let error = BlockError::because(ErrorKind::Unsupported, "planted", source);
+                adapt_to_answer(&mut effective, Err(error));
                 assert_eq!(after(&effective, method), nearest);
             }
         }

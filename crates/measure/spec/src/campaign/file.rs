@@ -224,7 +224,7 @@ settings! {
 settings! {
     /// The settings of a step outside its load, where defaults make sense.
     pub(crate) struct StepSettings {
-        /// Time at the start that is not part of the figures. Default: 0s.
+        /// Time at the start that is not part of the results. Default: 0s.
         ramp: OptionalValue<Time>,
         /// Length of recorded intervals. Default: a fiftieth of the duration.
         interval: OptionalValue<Time>,
@@ -258,8 +258,8 @@ table! {
         name: PlacedValue<Name>,
         /// Purpose, in one sentence.
         summary: OptionalValue<String>,
-        /// The axes from the outermost loop to the innermost. Default: as the lists stand in the
-        /// file.
+        /// The axes from the outermost loop to the innermost. Default: the order of the lists in
+        /// the file.
         order: OptionalValue<Texts>,
         /// With y: the axis to the right of a map.
         x: OptionalValue<String>,
@@ -267,7 +267,7 @@ table! {
         y: OptionalValue<String>,
         /// Points of a ladder one by one, where several keys change together.
         points: Vec<PlacedValue<PointSettings>>,
-        /// Whether the paths of the target are loaded together or one after the other. Default:
+        /// Whether the paths of the target are loaded together or one after another. Default:
         /// together.
         over: OptionalValue<Over>,
         /// Target whose section of the same name is the baseline.
@@ -292,7 +292,7 @@ table! {
     pub(crate) struct RoundsTable {
         /// Maximum number of rounds. Default: 25.
         max: OptionalValue<u32>,
-        /// Until this figure of the tracked step is steady, by the SNIA rule.
+        /// Until this value of the tracked step is steady, by the SNIA rule.
         steady_state: OptionalValue<Tracking>,
         /// Which step of the section is tracked, by its values. Default: the first.
         tracked: Option<PlacedValue<LoadSettings>>,
@@ -472,7 +472,7 @@ impl CampaignSpec {
         match settings.find(|(_, setting)| setting.is_axis()) {
             None => Ok(()),
             Some((key, list)) => {
-                let text = format!("'{key}' of a point takes one value, not a list");
+                let text = format!("'{key}' of a point needs one value, not a list");
                 Err(self.source().error(list.at(), text))
             }
         }

@@ -139,7 +139,7 @@ fn within(said: &LoadSettings, size: Bytes) -> Result<Option<Region>, String> {
     let offset = from.rounded_down_to(Bytes::from_mib(1).min(size).max(Bytes::new(1)));
     match to > offset && to <= size {
         true => Ok(Some(Region { offset, length: Bytes::new(to.get() - offset.get()) })),
-        false => Err(format!("within = {from} to {to} is not a part of a target of {size}")),
+        false => Err(format!("within = {from} to {to} does not fit a target of {size}")),
     }
 }
 
@@ -157,7 +157,7 @@ fn cache(said: &LoadSettings, target: &Target) -> CacheMode {
 fn group_commit(said: &CommitSettings) -> Result<Option<GroupCommit>, String> {
     let Some(committers) = said.committers.get() else {
         return match said.fields().into_iter().find(|(_, setting)| setting.is_said()) {
-            Some((name, _)) => Err(format!("{name} has no meaning without committers")),
+            Some((name, _)) => Err(format!("{name} is meaningless without committers")),
             None => Ok(None),
         };
     };
@@ -302,7 +302,7 @@ mod tests {
             clock: ClockChoice::Auto,
             file_name: ".durio-1".to_owned(),
         })?;
-        assert_eq!(made.obstacles, []);
+        assert!(made.obstacles.is_empty(), "{:?}", made.obstacles);
         Ok(made.plan)
     }
 
@@ -347,7 +347,7 @@ mod tests {
     fn what_has_no_meaning_without_committers_is_refused() {
         for line in ["commit_delay = \"1ms\"", "batch_max = \"1MiB\"", "double_buffer = true"] {
             let error = plan(line).unwrap_err().to_string();
-            assert!(error.contains("has no meaning without committers"), "{error}");
+            assert!(error.contains("is meaningless without committers"), "{error}");
         }
         assert!(plan("committers = 4\nreads = \"100%\"").is_err(), "named twice");
         assert!(plan("committers = 4\npattern = \"random\"").is_err());

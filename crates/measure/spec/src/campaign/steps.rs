@@ -337,7 +337,7 @@ impl<'a> StepContext<'a> {
         let ramp = self.ramp(at, limit)?;
         let wanted = at.all.step.interval.get().map(|SpecTime(interval)| interval);
         if wanted.is_some_and(|interval| interval < Nanos::from_millis(1)) {
-            return Err("intervals under 1 ms cost more than they show".to_owned());
+            return Err("intervals under 1 ms cost more than they reveal".to_owned());
         }
         let interval = match limit {
             Limit::Duration(duration) => {
@@ -354,7 +354,7 @@ impl<'a> StepContext<'a> {
             && intervals(duration, ramp, interval) > INTERVALS_MAX
         {
             return Err(format!(
-                "{duration} in intervals of {interval} are more than {INTERVALS_MAX}"
+                "{duration} in intervals of {interval} is more than {INTERVALS_MAX}"
             ));
         }
         Ok(Step { ramp, ..Step::new(role, load, limit, interval) })
@@ -368,7 +368,7 @@ impl<'a> StepContext<'a> {
             .map(|(name, _)| *name)
             .collect();
         if let [first, second, ..] = names[..] {
-            return Err(format!("'{first}' and '{second}' both say when it ends; give one"));
+            return Err(format!("'{first}' and '{second}' both set its end; give one"));
         }
         let limit = if let Some(amount) = said.volume.get() {
             Limit::Volume(self.scale.amount(amount, whole))
@@ -383,7 +383,7 @@ impl<'a> StepContext<'a> {
         };
         match limit {
             Limit::Duration(span) if span < Nanos::from_millis(1) || span > DURATION_MAX => {
-                Err(format!("a duration of {span} is not between 1 ms and a month"))
+                Err(format!("a duration must be between 1 ms and a month, not {span}"))
             }
             Limit::Operations(0) | Limit::Volume(Bytes::ZERO) => Err("it does nothing".to_owned()),
             limit => Ok(limit),
@@ -437,7 +437,7 @@ fn rounds(
         );
     }
     if steps.len() != points.len() {
-        return fail("rounds repeat the section already; leave out 'repeats'");
+        return fail("rounds already repeat the section; leave out 'repeats'");
     }
     let max = table.max.get().unwrap_or(ROUNDS_MAX);
     let until = match (table.steady_state.get(), table.goal.get()) {
@@ -445,10 +445,10 @@ fn rounds(
         (None, Some(goal)) => {
             // Each round has one rate, which the search chooses by the round before.
             let [step] = steps else {
-                return fail("a goal is searched with one step: no ladders");
+                return fail("a search for a goal needs one step: no ladders");
             };
             if step.load.arrivals.is_closed() {
-                return fail("a goal is searched from a rate: give 'rate'");
+                return fail("a search for a goal starts from a rate: give 'rate'");
             }
             let precision_per_mille = table.precision.get().unwrap_or(PRECISION).0;
             Until::GoalFound { goal, precision_per_mille, ceiling_step: None }
@@ -472,7 +472,7 @@ fn steady_state(
     let window = table.window.get().unwrap_or(WINDOW);
     // One round has neither range nor slope.
     if window < 2 || window > max {
-        let text = format!("a window of {window} rounds does not fit into 2 to {max}");
+        let text = format!("a window must be 2 to {max} rounds, not {window}");
         return Err(source.error(table.at, text));
     }
     Ok(Until::SteadyState {
@@ -503,7 +503,7 @@ fn tracked(
         [one] => Ok(one),
         _ => {
             let count = found.len();
-            let text = format!("'tracked' must be one step of the section, and is {count}");
+            let text = format!("'tracked' must be set on one step of the section, not on {count}");
             Err(source.error(wanted.at, text))
         }
     }

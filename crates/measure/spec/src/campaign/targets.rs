@@ -89,7 +89,7 @@ fn group(
     let fail = |text: String| Err(places.spec.source().error(block.at, text));
     let is_per_job = block.files.get() == Some(Files::PerJob);
     if locations.is_empty() {
-        return fail(format!("no path is known for target '{name}'"));
+        return fail(format!("no path is given for target '{name}'"));
     }
     let is_directory =
         |location: &Location| matches!(location.facts, LocationFacts::Directory { .. });
@@ -183,7 +183,7 @@ fn lack_of_space(places: TargetPlaces<'_>, targets: &[Target]) -> Vec<SpecError>
 fn does_not_fit((free, sum, path): (Bytes, u64, &RawPath)) -> SpecError {
     let sum = Bytes::new(sum);
     SpecError::cannot_measure(format!("the files at '{path}' need {sum}, but {free} is free"))
-        .hint("make room, or shrink them with --scale-size, for example --scale-size 0.1")
+        .hint("free some space, or shrink them with --scale-size, for example --scale-size 0.1")
 }
 
 fn declared(block: &CampaignTargetTable) -> DeclaredLayout {

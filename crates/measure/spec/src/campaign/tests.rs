@@ -6,11 +6,12 @@ mod keys;
 use std::path::Path;
 
 use durio_base::{Bytes, Nanos};
+use durio_command::CommandErrorKind;
 use durio_plan::{LocationFacts, Plan, RawPath, Role, SectionKind, Step, Until};
 use durio_workload::{PerMille, RegionRule, SyncMethod};
 
 use super::*;
-use crate::{SpecErrorKind, shipped_spec, shipped_specs};
+use crate::{shipped_spec, shipped_specs};
 
 const DIRECTORY: LocationFacts =
     LocationFacts::Directory { free: Bytes::from_gib(4000), filesystem: 1 };
@@ -41,7 +42,7 @@ fn request(text: &str, facts: LocationFacts) -> Result<CampaignRequest, SpecErro
 fn plan_of(text: &str) -> Plan {
     let made = request(text, DIRECTORY).and_then(|request| plan_campaign(&request));
     let made = made.unwrap_or_else(|error| panic!("{error}\n{text}"));
-    assert_eq!(made.obstacles, [], "{text}");
+    assert!(made.obstacles.is_empty(), "{text}: {:?}", made.obstacles);
     made.plan
 }
 
@@ -120,7 +121,7 @@ fn an_order_names_every_axis() {
     let of = |order: &str| {
         let step =
             "[[step]]\nname = \"w\"\nreads = \"0%\"\nsync = [\"none\", \"fsync\"]\njobs = [2, 1]\n";
-        error_of(&spec(&format!("{step}order = {order}\n"))).message
+        error_of(&spec(&format!("{step}order = {order}\n"))).to_string()
     };
     for (order, said) in [
         ("[\"jobs\"]", "'order' leaves out the axis 'sync'"),
@@ -179,7 +180,7 @@ fn every_spec_that_durio_brings_along_plans_on_a_directory_and_on_devices() {
             let per_job_files = shipped.name.starts_with("write-back-cliff");
             match (made, facts) {
                 (Ok(made), _) => {
-                    assert_eq!(made.obstacles, [], "{}", shipped.name);
+                    assert!(made.obstacles.is_empty(), "{}: {:?}", shipped.name, made.obstacles);
                     made.plan.validate().unwrap();
                     let text = serde_json::to_string(&made.plan).unwrap();
                     assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), made.plan);
@@ -188,9 +189,9 @@ fn every_spec_that_durio_brings_along_plans_on_a_directory_and_on_devices() {
                     assert!(campaign.summary.contains("after"), "{}", shipped.name);
                 }
                 (Err(error), LocationFacts::Device { .. }) if per_job_files => {
-                    assert!(error.message.contains("needs one directory"), "{error}");
+                    assert!(error.to_string().contains("needs one directory"), "{error}");
                 }
-                (Err(error), _) => panic!("{}: {error} {:?}", shipped.name, error.hint),
+                (Err(error), _) => panic!("{}: {error} {:?}", shipped.name, error.hints),
             }
         }
     }
@@ -351,11 +352,12 @@ fn what_exists_needs_permission_and_what_is_made_needs_room() {
     let mut on_device = request(&text, DEVICE).unwrap();
     on_device.places[0][0].destroy = false;
     let obstacles = plan_campaign(&on_device).unwrap().obstacles;
-    assert_eq!(obstacles[0].kind, SpecErrorKind::WouldDestroy);
+    assert_eq!(obstacles[0].kind, CommandErrorKind::WrongUse);
+    assert!(obstacles[0].hints[0].starts_with("permit it with --destroy"), "{obstacles:?}");
     let free = Bytes::from_mib(100);
     let full = LocationFacts::Directory { free, filesystem: 1 };
     let obstacles = plan_campaign(&request(&text, full).unwrap()).unwrap().obstacles;
-    assert_eq!(obstacles[0].kind, SpecErrorKind::CannotMeasure);
+    assert_eq!(obstacles[0].kind, CommandErrorKind::CannotMeasure);
 }
 
 #[test]
@@ -372,15 +374,15 @@ fn files_that_one_filesystem_holds_need_room_together() {
         let made = plan_campaign(&request(&text(last), facts).unwrap());
         made.unwrap_or_else(|error| panic!("{error}")).obstacles
     };
-    assert_eq!(obstacles(30), []);
+    assert!(obstacles(30).is_empty());
     let message = "the files at '/data' need 101 MiB, but 100 MiB is free";
-    assert_eq!(obstacles(31)[0].message, message);
+    assert_eq!(obstacles(31)[0].to_string(), message);
 }
 
 /// Message and hint of a refusal must have these words.
 fn check_refused(rest: &str, words: &[&str]) {
     let error = error_of(&spec(rest));
-    let all = format!("{} {}", error.message, error.hint.unwrap_or_default());
+    let all = format!("{error} {}", error.hints.join(" "));
     for word in words {
         assert!(all.contains(word), "{word} is not in: {all}");
     }
@@ -414,7 +416,7 @@ fn mistakes_are_named_with_their_place_and_what_was_meant() {
     check_refused("[[defaults]]\njobs = 1\n", &["x.toml:6:1: defaults: expected a table"]);
     check_refused(
         "[[step]]\nname = \"s\"\npoints = [{ jobs = [1, 2] }]\n",
-        &["x.toml:8:20: 'jobs' of a point takes one value"],
+        &["x.toml:8:20: 'jobs' of a point needs one value, not a list"],
     );
     check_refused(
         "[defaults]\nduration = [\"2s\", \"1s\"]\n[[step]]\nname = \"s\"\n\
@@ -455,8 +457,8 @@ fn mistakes_are_named_with_their_place_and_what_was_meant() {
     );
     check_refused("[[step]]\nname = \"s\"\nrounds = { goal = \"p99 <= 1ms\" }\n", &["rate"]);
     let schema = "schema = 2\nname = \"x\"\n";
-    assert!(CampaignSpec::parse("x", schema).unwrap_err().message.contains("schema 2"));
-    assert!(CampaignSpec::parse("x", "").unwrap_err().message.contains("'schema' is missing"));
+    assert!(CampaignSpec::parse("x", schema).unwrap_err().to_string().contains("schema 2"));
+    assert!(CampaignSpec::parse("x", "").unwrap_err().to_string().contains("'schema' is missing"));
 }
 
 #[test]
@@ -465,7 +467,7 @@ fn ladders_that_explode_need_to_be_meant() {
     let text = spec(&format!("[[step]]\nname = \"s\"\njobs = [{list}]\nbatch = [{list}]\n"));
     let mut request = request(&text, DIRECTORY).unwrap();
     let refused = plan_campaign(&request).unwrap_err();
-    assert!(refused.hint.unwrap().contains("--confirm-steps 10201"));
+    assert!(refused.hints[0].contains("--confirm-steps 10201"));
     request.steps_confirmed = 10_200;
     assert!(plan_campaign(&request).is_err());
     request.steps_confirmed = 10_201;
@@ -474,7 +476,7 @@ fn ladders_that_explode_need_to_be_meant() {
         "[[step]]\nname = \"s\"\njobs = [{list}]\nbatch = [{list}]\ndepth = [{list}]\n\
                         run_length = [{list}]\nrepeats = 4000000000\nreads = [\"0%\", \"1%\"]\n"
     );
-    assert!(error_of(&spec(&more)).message.contains("more than 1000000"));
+    assert!(error_of(&spec(&more)).to_string().contains("more than 1000000"));
 }
 
 #[test]
@@ -482,10 +484,10 @@ fn a_spec_has_a_target_and_no_two_of_the_same_name() {
     let step = "[[step]]\nname = \"s\"\n";
     let parsed = |text: &str| CampaignSpec::parse("x.toml", text).unwrap_err();
     let none = parsed(&format!("schema = 1\nname = \"x\"\n{step}"));
-    assert!(none.message.contains("no target"), "{}", none.message);
-    assert_eq!(none.hint.as_deref(), Some("add [[target]] with name = \"data\""));
+    assert!(none.to_string().contains("no target"), "{none}");
+    assert_eq!(none.hints, ["add [[target]] with name = \"data\""]);
     let twice = parsed(&spec(&format!("[[target]]\nname = \"data\"\n{step}")));
-    assert!(twice.message.contains("'data' names more than one target"), "{}", twice.message);
+    assert!(twice.to_string().contains("'data' names more than one target"), "{twice}");
 }
 
 #[test]
@@ -493,7 +495,7 @@ fn two_targets_on_one_device_overlap() {
     let text = format!("{}[[step]]\nname = \"s\"\n", spec("[[target]]\nname = \"log\"\n"));
     let mut request = request(&text, DEVICE).unwrap();
     request.places[1] = request.places[0].clone();
-    assert!(plan_campaign(&request).unwrap_err().message.contains("overlap"));
+    assert!(plan_campaign(&request).unwrap_err().to_string().contains("overlap"));
 }
 
 /// Splits, repeats, drops and replaces bytes of shipped specs: every outcome is a plan or an error
@@ -568,7 +570,8 @@ fn damaged_specs_are_errors_or_plans_and_never_a_panic() {
                 plans += 1;
             }
             Err(error) => {
-                assert!(error.message.len() > 10 && !error.message.contains('\0'), "{error:?}");
+                let message = error.to_string();
+                assert!(message.len() > 10 && !message.contains('\0'), "{error:?}");
                 refused += 1;
             }
         }

@@ -10,7 +10,8 @@ use toml::de::DeValue;
 
 use crate::SpecError;
 use crate::table::value::{
-    Amount, KeyedValue, LevelValue, Scalar, WordValue, bytes, parsed, per_mille, percent, words,
+    Amount, KeyedValue, LevelValue, Scalar, WordValue, bytes, own_words, parsed, per_mille,
+    percent, words,
 };
 use crate::table::{TableItem, ValueForm};
 use crate::written::{checked_rate, goal, rate, thousandths};
@@ -261,14 +262,9 @@ words! {
     Coverage { "independent" => Independent, "each-once" => EachOnce }
     AtEnd { "wrap-around" => WrapAround, "reallocate" => Reallocate }
     Tracking { "iops" => Iops, "bandwidth" => Bandwidth, "latency" => LatencyMean }
-    RaidLevel {
-        "raid0" => Raid0,
-        "raid1" => Raid1,
-        "raid10" => Raid10,
-        "raid5" => Raid5,
-        "raid6" => Raid6,
-    }
 }
+
+own_words! { RaidLevel }
 
 impl WordValue for SyncMethod {
     fn words() -> Vec<(&'static str, Self)> {

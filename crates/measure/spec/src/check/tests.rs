@@ -1,8 +1,10 @@
 //! Checks as campaigns: their steps, time, room and limits.
 
+use durio_command::CommandErrorKind;
+
 use super::*;
 use crate::profile::profile;
-use crate::{SpecErrorKind, usual_databases};
+use crate::usual_databases;
 
 fn request(facts: LocationFacts) -> CheckRequest {
     CheckRequest {
@@ -76,6 +78,29 @@ fn predictions_add_15_seconds_at_most_and_quick_stays_below_12() {
 }
 
 #[test]
+fn each_number_of_clients_has_its_own_log_where_a_step_uses_it_up() {
+    let predicted = ["redis", "postgresql", "etcd"].map(|name| profile(name).unwrap()).to_vec();
+    let request = CheckRequest { predicted, ..request(directory(Bytes::from_gib(80))) };
+    let plan = plan_check(&request).unwrap();
+    let logs = plan.measured_steps().map(|step| {
+        (step.load.workload.name.as_str(), plan.targets[step.load.target].name.as_str())
+    });
+    let logs: Vec<_> = logs.filter(|(_, log)| log.contains("-log-")).collect();
+    let expected = [
+        ("redis-1", "redis-log-1"),
+        ("redis-8", "redis-log-2"),
+        ("redis-32", "redis-log-3"),
+        ("postgresql-1", "postgresql-log-1"),
+        ("postgresql-8", "postgresql-log-1"),
+        ("postgresql-32", "postgresql-log-1"),
+        ("etcd-1", "etcd-log-1"),
+        ("etcd-8", "etcd-log-2"),
+        ("etcd-32", "etcd-log-3"),
+    ];
+    assert_eq!(logs, expected);
+}
+
+#[test]
 fn limits_of_databases_that_the_user_asks_about_come_first_and_are_marked() {
     let asked = vec!["etcd".to_owned(), "kafka".to_owned()];
     let good = CheckRequest { asked, ..request(directory(Bytes::from_gib(80))) };
@@ -104,7 +129,7 @@ fn files_never_take_more_than_a_tenth_of_the_free_space() {
 fn the_size_that_is_offered_where_room_is_short_fits() {
     for mib in [0, 1, 12, 15, 16, 20, 63, 64, 159] {
         let request = request(directory(Bytes::from_mib(mib)));
-        let hint = plan_check(&request).unwrap_err().hint.unwrap();
+        let hint = plan_check(&request).unwrap_err().hints.remove(0);
         let size = hint.rsplit_once("--size ").filter(|(_, size)| size.ends_with("MiB"));
         let plan = |free: Bytes, size: Bytes| {
             let request = CheckRequest { size: Some(size), ..request.clone() };
@@ -148,12 +173,12 @@ fn durations_and_sizes_that_measure_nothing_are_refused() {
     let check = |request: CheckRequest, kind| {
         assert_eq!(plan_check(&request).unwrap_err().kind, kind);
     };
-    let wrong = SpecErrorKind::WrongUse;
+    let wrong = CommandErrorKind::WrongUse;
     check(CheckRequest { duration: Some(Nanos::ZERO), ..good.clone() }, wrong);
     check(CheckRequest { duration: Some(Nanos::from_secs(1 << 33)), ..good.clone() }, wrong);
     check(CheckRequest { size: Some(Bytes::new(1)), ..good.clone() }, wrong);
     check(CheckRequest { only: vec!["nothing".into()], ..good.clone() }, wrong);
-    let cannot = SpecErrorKind::CannotMeasure;
+    let cannot = CommandErrorKind::CannotMeasure;
     check(CheckRequest { size: Some(Bytes::from_gib(90)), ..good.clone() }, cannot);
     check(CheckRequest { size: Some(Bytes::new(u64::MAX)), ..good }, cannot);
     check(request(directory(Bytes::from_mib(100))), cannot);
@@ -179,6 +204,6 @@ fn directories_of_one_filesystem_share_its_free_space() {
     let size = Some(Bytes::from_gib(6));
     assert!(plan_check(&CheckRequest { size, ..both(2) }).is_ok());
     let error = plan_check(&CheckRequest { size, ..both(1) }).unwrap_err();
-    assert_eq!(error.kind, SpecErrorKind::CannotMeasure);
-    assert!(error.message.contains("all 2 directories"), "{error}");
+    assert_eq!(error.kind, CommandErrorKind::CannotMeasure);
+    assert!(error.to_string().contains("all 2 directories"), "{error}");
 }

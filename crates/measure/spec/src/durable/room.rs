@@ -57,7 +57,7 @@ impl FileRoom {
             LocationFacts::Directory { free, .. } => in_directory(request, free),
             LocationFacts::File { size } | LocationFacts::Device { size } => {
                 if !location.destroy {
-                    return Err(SpecError::would_destroy(path));
+                    return Err(crate::error::would_destroy(path));
                 }
                 within_existing(request, size)
             }
@@ -119,7 +119,7 @@ fn in_directory(request: &DurableRequest, free: Bytes) -> Result<FileRoom, SpecE
         return Err(SpecError::cannot_measure(format!(
             "--size {log} needs {sum} with its other files, but '{path}' has {free} free"
         ))
-        .hint("give a smaller --size, or make room"));
+        .hint("use a smaller --size, or free some space"));
     }
     Ok(room)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use durio_base::{Bytes, Nanos};
+use durio_command::CommandErrorKind;
 use durio_plan::{
     ClockChoice, Experiment, FileLayout, Limit, Location, LocationFacts, Plan, RawPath, Role,
     SectionKind, Step, TargetKind,
@@ -10,7 +11,6 @@ use durio_plan::{
 use durio_workload::{CacheMode, SyncMethod};
 
 use super::{DurableLength, DurableRequest, EXPERIMENTS, plan_durable};
-use crate::SpecErrorKind;
 
 const LENGTHS: [DurableLength; 3] =
     [DurableLength::Quick, DurableLength::Usual, DurableLength::Full];
@@ -293,7 +293,9 @@ fn what_is_left_out_is_said() {
 fn a_device_is_written_only_with_permission_and_has_no_file_modes() {
     let facts = LocationFacts::Device { size: Bytes::from_gib(10) };
     let mut request = request(facts, DurableLength::Usual);
-    assert_eq!(plan_durable(&request).unwrap_err().kind, SpecErrorKind::WouldDestroy);
+    let refused = plan_durable(&request).unwrap_err();
+    assert_eq!(refused.kind, CommandErrorKind::WrongUse);
+    assert!(refused.hints[0].starts_with("permit it with --destroy"), "{refused:?}");
     request.location.destroy = true;
     let plan = plan(&request);
     assert!(!experiments(&plan).contains(&Experiment::FileModes));
@@ -311,7 +313,7 @@ fn what_cannot_be_measured_or_asked_is_refused() {
         assert_eq!(plan_durable(request).unwrap_err().kind, kind, "{request:?}");
     };
     let good = roomy(DurableLength::Usual);
-    let (wrong, cannot) = (SpecErrorKind::WrongUse, SpecErrorKind::CannotMeasure);
+    let (wrong, cannot) = (CommandErrorKind::WrongUse, CommandErrorKind::CannotMeasure);
     check(&only(&["nothing"], DurableLength::Usual), wrong);
     check(&only(&["cross"], DurableLength::Usual), wrong);
     check(&DurableRequest { size: Some(Bytes::ZERO), ..good.clone() }, wrong);
@@ -336,9 +338,9 @@ fn a_named_size_needs_room_for_all_files_beside_the_log() {
     let enough = Bytes::from_mib(200);
     plan(&of(enough));
     let refused = plan_durable(&of(Bytes::new(enough.get() - 1))).unwrap_err();
-    assert_eq!(refused.kind, SpecErrorKind::CannotMeasure);
+    assert_eq!(refused.kind, CommandErrorKind::CannotMeasure);
     let said = "--size 100 MiB needs 200 MiB with its other files";
-    assert!(refused.message.contains(said), "{refused:?}");
+    assert!(refused.to_string().contains(said), "{refused:?}");
 }
 
 #[test]
@@ -351,8 +353,8 @@ fn a_log_on_a_file_or_device_is_as_large_as_that_at_most() {
         assert_eq!(plan(&request).targets[1].size, size);
         request.size = Some(Bytes::new(size.get() + 4096));
         let refused = plan_durable(&request).unwrap_err();
-        assert_eq!(refused.kind, SpecErrorKind::CannotMeasure);
-        assert!(refused.message.contains("'/x' has 48 MiB"), "{refused:?}");
+        assert_eq!(refused.kind, CommandErrorKind::CannotMeasure);
+        assert!(refused.to_string().contains("'/x' has 48 MiB"), "{refused:?}");
     }
 }
 

@@ -63,7 +63,7 @@ fn log(log: &LogProfile) -> Result<(), String> {
     if log.file_size.value == Bytes::ZERO
         || log.batch_max.as_ref().is_some_and(|most| most.value == Bytes::ZERO)
     {
-        return Err("'file_size' and 'batch_max' are more than 0 B".to_owned());
+        return Err("'file_size' and 'batch_max' must be more than 0 B".to_owned());
     }
     let is_grouped = log.committers.value.get() > 1;
     let parts = [
@@ -72,13 +72,13 @@ fn log(log: &LogProfile) -> Result<(), String> {
         ("commit_siblings", log.commit_siblings.is_some()),
     ];
     if let Some((key, _)) = parts.iter().find(|(_, is_there)| *is_there && !is_grouped) {
-        return Err(format!("'{key}' has no meaning with one committer"));
+        return Err(format!("'{key}' is meaningless with one committer"));
     }
     if is_grouped && log.batch_max.is_none() {
         return Err("several committers share batches: 'batch_max' is missing".to_owned());
     }
     if log.commit_siblings.is_some() && log.commit_delay.is_none() {
-        return Err("'commit_siblings' has no meaning without 'commit_delay'".to_owned());
+        return Err("'commit_siblings' is meaningless without 'commit_delay'".to_owned());
     }
     if (is_grouped || log.rewrites_tail()) && log.sync_every.value.get() != 1 {
         return Err(
@@ -119,12 +119,13 @@ fn stream(stream: &StreamProfile) -> Result<(), String> {
     }
     if stream.cache.value == CachePath::Mmap {
         if stream.kind == StreamKind::Write {
-            return Err("writes through a memory map cannot be measured: say what stands for them"
-                .to_owned());
+            return Err(
+                "writes through a memory map cannot be measured: say what replaces them".to_owned()
+            );
         }
         if stream.fitting.is_none() {
             return Err(
-                "durio has no memory maps: 'fitting' must say what stands for them".to_owned()
+                "durio has no memory maps: 'fitting' must say what replaces them".to_owned()
             );
         }
     }
@@ -154,7 +155,7 @@ fn threshold(profile: &Profile, limit: &ProfileThreshold) -> Result<(), String> 
         (None, Some(workload)) if is_of_data(workload) => {}
         (None, Some(_)) => return Err("'of' says which stream of the profile it limits".to_owned()),
         (None, None) => {
-            return Err("neither 'of' nor 'check' says which figures it limits".to_owned());
+            return Err("neither 'of' nor 'check' says which results it limits".to_owned());
         }
     }
     let source = profile.source(&limit.from).ok_or("its source is missing")?;

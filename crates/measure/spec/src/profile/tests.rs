@@ -80,7 +80,8 @@ fn parse(text: &str) -> Result<Profile, String> {
 
 /// An error with its hint.
 pub(crate) fn told(error: SpecError) -> String {
-    error.hint.iter().fold(error.message, |message, hint| format!("{message}; {hint}"))
+    let message = durio_command::error_chain(&error);
+    error.hints.into_iter().fold(message, |message, hint| format!("{message}; {hint}"))
 }
 
 /// The error for the good profile with one place changed.
@@ -250,7 +251,11 @@ fn an_unknown_key_is_refused_with_what_may_be_meant() {
 #[test]
 fn fields_that_contradict_each_other_are_refused() {
     let cases = [
-        ("committers = { value = 8,", "committers = { value = 1,", "no meaning with one committer"),
+        (
+            "committers = { value = 8,",
+            "committers = { value = 1,",
+            "meaningless with one committer",
+        ),
         ("sync_every = { value = 1,", "sync_every = { value = 4,", "sync_every is 1"),
         ("padding = { value = \"4KiB\"", "padding = { value = \"100B\"", "O_DIRECT does not take"),
         ("padding = { value = \"4KiB\"", "padding = { value = \"512B\"", ""),
@@ -265,7 +270,7 @@ fn fields_that_contradict_each_other_are_refused() {
         ("of = \"log\"", "of = \"lok\"", "unknown stream 'lok'"),
         ("check = \"commit\"\n", "check = \"komit\"\n", "not a workload of check"),
         ("of = \"log\"\n", "", "'of' says which stream"),
-        ("below = \"10ms\"", "at_least = 10", "takes 'below'"),
+        ("below = \"10ms\"", "at_least = 10", "needs 'below'"),
         (
             "check = \"commit\"\nfrom = \"doc\"",
             "check = \"commit\"\nfrom = \"guess\"",
@@ -276,7 +281,7 @@ fn fields_that_contradict_each_other_are_refused() {
         ("\"4KiB\" = 700", "\"4KiB\" = 600", "add up to 900"),
         ("publisher = \"Small\"\n", "", "a publisher and a url"),
         ("https://small", "file:///small", "https://"),
-        ("schema = 1", "schema = 2", "not known"),
+        ("schema = 1", "schema = 2", "unknown schema 2; this durio reads 1"),
         (
             "[sources.guess]",
             "[sources.more]\nkind = \"durio-guess\"\ndocument = \"x\"\n[sources.guess]",
@@ -349,11 +354,11 @@ fn databases_are_known_by_the_words_that_people_use() {
 
 #[test]
 fn an_unknown_profile_is_named_with_what_may_be_meant() {
-    assert!(profile("postgresq").unwrap_err().message.contains("did you mean 'postgresql'?"));
+    assert!(profile("postgresq").unwrap_err().to_string().contains("did you mean 'postgresql'?"));
     assert!(
         profile("nothing-like-it")
             .unwrap_err()
-            .message
+            .to_string()
             .contains("the profiles are postgresql, mysql")
     );
 }

@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::{LogProfile, Profile};
 use crate::SpecError;
-use crate::table::SpecTable;
+use crate::table::{SpecTable, SpecText};
 
 /// A key of `[log]`, and its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,8 @@ impl FromStr for LogSetting {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is not a setting; expected such as commit_delay=200us");
+        let wrong =
+            || format!("invalid setting '{text}'; expected NAME=VALUE, such as commit_delay=200us");
         let (key, value) = text.split_once('=').ok_or_else(wrong)?;
         let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
         let is_plain = |part: &str| {
@@ -51,11 +52,8 @@ impl Profile {
         let mut text = text.to_owned();
         for setting in settings {
             setting.put_into(&mut text)?;
-            let wrong = |error: SpecError| {
-                let message = format!("{setting}: {error}");
-                SpecError { message, ..error }
-            };
-            profile = Self::parse(name, &text).map_err(wrong)?;
+            profile =
+                Self::parse(name, &text).map_err(|error| error.context(setting.to_string()))?;
         }
         Ok(profile)
     }
@@ -79,9 +77,8 @@ impl LogSetting {
         };
         let (range, new) = {
             let none = || SpecError::wrong_use("the profile has no log");
-            let table =
-                DeTable::parse(text).map_err(|error| SpecError::wrong_use(error.to_string()))?;
-            let log = inner(table.get_ref(), "log").ok_or_else(none)?;
+            let table = SpecText { name: "profile", text: text.as_str() }.parse("a profile")?;
+            let log = inner(&table, "log").ok_or_else(none)?;
             match inner(log, key).and_then(|fact| Some(entry(fact, "value")?.1.span())) {
                 Some(range) => (range, written),
                 None => {
@@ -136,8 +133,8 @@ pub fn calibrated_text(
     let none = || SpecError::wrong_use(format!("'{name}' has no [software] to calibrate"));
     let profile = Profile::parse(name, text)?;
     let software = profile.software.ok_or_else(none)?;
-    let table = DeTable::parse(text).map_err(|error| SpecError::wrong_use(error.to_string()))?;
-    let keys = inner(table.get_ref(), "software").ok_or_else(none)?;
+    let table = SpecText { name, text }.parse("a profile")?;
+    let keys = inner(&table, "software").ok_or_else(none)?;
     let time = |(key, time): (&str, Nanos)| {
         let nanos = times_as_long(time, factor).get();
         let fact = format!("{{ value = \"{nanos}ns\", from = \"{SOURCE}\" }}");
@@ -145,7 +142,7 @@ pub fn calibrated_text(
     };
     let mut changes: Vec<_> = software.times().into_iter().filter_map(time).collect();
     // An earlier calibration's document is replaced.
-    let earlier = inner(table.get_ref(), "sources").and_then(|sources| inner(sources, SOURCE));
+    let earlier = inner(&table, "sources").and_then(|sources| inner(sources, SOURCE));
     let earlier = earlier.and_then(|source| entry(source, "document"));
     changes.extend(earlier.map(|(_, old)| (old.span(), quoted(document))));
     // From the end, so that places before it stay where they are.

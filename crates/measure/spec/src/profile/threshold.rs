@@ -136,7 +136,7 @@ impl Profile {
     }
 
     fn undocumented(&self, workload: &str) -> Threshold {
-        let criterion = "its documents give no threshold that this run measures".to_owned();
+        let criterion = "its documentation gives no threshold that this run measures".to_owned();
         let none = Threshold::goal(criterion, workload.to_owned(), ThresholdBound::Undocumented);
         Threshold { database: self.name.clone(), ..none }
     }

@@ -9,7 +9,7 @@ use super::{AccessOrderProfile, CachePath, FileHandling, Padding, SizesByWeight,
 use crate::SpecError;
 use crate::campaign::value::Mix;
 use crate::table::TableItem;
-use crate::table::value::{KeyedValue, Scalar, WordValue, bytes, parsed, words};
+use crate::table::value::{KeyedValue, Scalar, bytes, own_words, parsed, words};
 use crate::written::thousandths;
 
 words! {
@@ -29,11 +29,7 @@ words! {
     }
 }
 
-impl WordValue for Provenance {
-    fn words() -> Vec<(&'static str, Self)> {
-        Self::ALL.map(|value| (value.word(), value)).into()
-    }
-}
+own_words! { Provenance }
 
 parsed! {
     Padding padding, "\"4KiB\"", "`\"4KiB\"`, none", "";
@@ -121,7 +117,7 @@ impl KeyedValue for SizesByWeight {
     fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
         let mut shares = Mix::read(item)?;
         if shares.is_empty() || shares.iter().any(|share| share.weight.0 == 0) {
-            return Err(item.fail("a mix has at least one size, and weights from 1"));
+            return Err(item.fail("a mix needs at least one size, and weights of 1 or more"));
         }
         // Tables of TOML have no order, and the order of a mix decides which draw gives which size.
         shares.sort_by_key(|share| share.size);
@@ -161,7 +157,7 @@ fn figure(text: &str) -> Result<ThresholdFigure, String> {
     };
     find().ok_or_else(|| {
         format!(
-            "'{}' is not a figure; write it as \"p99 of sync\" (mean, p50, p99, p99.9, max; of sync, \
+            "unknown measure '{}'; write it as \"p99 of sync\" (mean, p50, p99, p99.9, max; of sync, \
              commit, read, write), \"operations per cpu\" or \"bytes per cpu\"",
             text.escape_debug()
         )
@@ -179,7 +175,7 @@ pub(super) fn bound(
             Ok(ThresholdBound::LatencyBelow { operation, figure, limit })
         }
         (ThresholdFigure::Latency(..), _, _) => {
-            Err("a latency takes 'below', not 'at_least'".to_owned())
+            Err("a latency needs 'below', not 'at_least'".to_owned())
         }
         (ThresholdFigure::OperationsPerCpu, None, Some(least)) => {
             let least: f64 = least.parse().map_err(|_| "at_least: expected a number")?;
@@ -192,7 +188,7 @@ pub(super) fn bound(
             size(&least).map(|at_least| ThresholdBound::BandwidthPerCpu { at_least })
         }
         (ThresholdFigure::OperationsPerCpu | ThresholdFigure::BytesPerCpu, _, _) => {
-            Err("a rate takes 'at_least', not 'below'".to_owned())
+            Err("a rate needs 'at_least', not 'below'".to_owned())
         }
     }
 }
@@ -218,6 +214,7 @@ mod tests {
 
     use super::*;
     use crate::table::tests::{read, read_field};
+    use crate::table::value::WordValue;
 
     #[test]
     fn texts_numbers_and_flags_are_what_they_say() {

@@ -1,9 +1,9 @@
 //! Plans of every shipped profile, and places that have no room for one.
 
+use durio_command::CommandErrorKind;
 use durio_plan::{FileLayout, LocationFacts, Purpose, RawPath, Step, TargetKind};
 
 use super::*;
-use crate::SpecErrorKind;
 use crate::profile::{profile, profile_names};
 
 fn directory(path: &str, free: Bytes, filesystem: u64) -> Location {
@@ -145,10 +145,10 @@ fn a_part_of_every_commit_runs_also_where_the_log_is_idle() {
 fn places_without_room_and_times_without_sense_are_refused() {
     let good = request("etcd", Bytes::from_gib(200));
     let kind = |request: &ProfileRequest| plan_profile(request).unwrap_err().kind;
-    let cannot = SpecErrorKind::CannotMeasure;
+    let cannot = CommandErrorKind::CannotMeasure;
     assert_eq!(kind(&request("etcd", Bytes::from_mib(100))), cannot);
     for (facts, expected) in [
-        (LocationFacts::Absent { free: Bytes::from_gib(1) }, SpecErrorKind::WrongUse),
+        (LocationFacts::Absent { free: Bytes::from_gib(1) }, CommandErrorKind::WrongUse),
         (LocationFacts::Device { size: Bytes::from_gib(100) }, cannot),
         (LocationFacts::NullDevice, cannot),
     ] {
@@ -158,5 +158,5 @@ fn places_without_room_and_times_without_sense_are_refused() {
     let huge = ProfileRequest { size: Some(Bytes::new(u64::MAX)), ..good.clone() };
     assert_eq!(kind(&huge), cannot);
     let short = ProfileRequest { duration: Some(Nanos::ZERO), ..good };
-    assert_eq!(kind(&short), SpecErrorKind::WrongUse);
+    assert_eq!(kind(&short), CommandErrorKind::WrongUse);
 }

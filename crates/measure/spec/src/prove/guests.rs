@@ -62,7 +62,7 @@ pub(super) fn series(
     let states = states(source, table)?;
     let engines = levels(&table.engine, EngineKind::Uring);
     if engines.iter().any(|&engine| !is_engine(engine, arm.depth)) {
-        let message = "'engine' takes sync, uring or aio, and sync has one write in flight";
+        let message = "'engine' must be sync, uring or aio; sync keeps only one write in flight";
         return Err(source.error(table.engine.at, message));
     }
     let mut all = Vec::new();
@@ -73,7 +73,7 @@ pub(super) fn series(
                     let size = size(source, &table.size, layers)?;
                     let liar = table.liar.get();
                     if liar.is_some_and(|liar| !is_liar(liar, layers)) {
-                        let message = "'liar' is one of the disks of an array, from 0";
+                        let message = "'liar' must be one of the disks of an array, counted from 0";
                         return Err(source.error(table.liar.at, message));
                     }
                     all.extend(engines.iter().map(|&engine| {
@@ -189,7 +189,8 @@ fn size(
         None => Ok(least),
         Some(Amount::Bytes(size)) if is_size(size, layers) => Ok(size),
         Some(_) => {
-            let message = format!("a guest's disk has {least} to 4 GiB, a multiple of 4 KiB");
+            let message =
+                format!("a guest's disk must be {least} to 4 GiB and a multiple of 4 KiB");
             let under = format!("{layers} takes at least {least}");
             Err(source.error(given.at, message).hint(under))
         }

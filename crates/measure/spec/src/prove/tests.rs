@@ -8,7 +8,7 @@ use durio_base::RaidLevel;
 const HEAD: &str = "schema = 1\nname = \"x\"\n";
 
 fn plan(rest: &str) -> Result<ProofPlan, String> {
-    let error = |error: SpecError| format!("{}; {}", error.message, error.hint.unwrap_or_default());
+    let error = |error: SpecError| format!("{error}; {}", error.hints.join("; "));
     plan_proof("x.toml", &format!("{HEAD}{rest}"), 7).map_err(error)
 }
 
@@ -149,11 +149,11 @@ fn a_fault_is_told_with_its_line_and_column() {
         ),
         (
             format!("[[guest]]\nprofile = \"drops\"\nsize = \"8MiB\"\n{arm}"),
-            "x.toml:5:8: a guest's disk has 16 MiB to 4 GiB",
+            "x.toml:5:8: a guest's disk must be 16 MiB to 4 GiB",
         ),
         (
             format!("[[guest]]\nprofile = \"drops\"\nengine = \"sync\"\n{arm}depth = 2\n"),
-            "x.toml:5:10: 'engine' takes sync, uring or aio",
+            "x.toml:5:10: 'engine' must be sync, uring or aio; sync keeps only one write in flight",
         ),
         (
             format!("[[guest]]\nprofile = \"drops\"\n{arm}writes = \"append\"\n"),

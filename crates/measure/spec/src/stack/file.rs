@@ -35,7 +35,7 @@ table! {
 table! {
     /// The part read first; it is removed before the rest is read.
     pub(crate) struct First {
-        /// Axes: lists of texts, whole numbers or flags, for which "{AXIS}" stands in stacks.
+        /// Axes: lists of texts, whole numbers or flags, which replace "{AXIS}" in stacks.
         matrix: OptionalValue<MatrixAxes>,
         /// A stack, or one for each of the axes' values that it names. At least one.
         stack: Vec<PlacedValue<StackTable>>,
@@ -196,7 +196,7 @@ pub(crate) fn stack(
     // Values of axes may be any text; the name of a stack becomes a part of folders' names.
     let name: String = name.chars().map(|c| if fits(c) { c } else { '-' }).collect();
     if name.len() > NAME_MAX {
-        let text = format!("the name '{name}' is longer than {NAME_MAX} letters");
+        let text = format!("the name '{name}' is longer than {NAME_MAX} characters");
         return Err(source.error(at, text).hint("use {AXIS} in a shorter name"));
     }
     if table.layers.is_empty() {
@@ -323,7 +323,7 @@ fn value(form: SpecForm, item: TableItem<'_>) -> Result<SpecValue, SpecError> {
             let path = format!("{prefix}/FILE");
             text(&|text| match text.strip_prefix(prefix) {
                 Some(file) if file.starts_with('/') => Ok(()),
-                Some(_) => Err(format!("'{text}' names no file; write it as {path}")),
+                Some(_) => Err(format!("'{text}' does not name a file; write it as {path}")),
                 None => one_of(text, &[words, &[path.as_str()]].concat()),
             })?
         }

@@ -76,7 +76,7 @@ fn axis<'a>(
     for value in list.iter() {
         let fail = |text: String| Err(source.error(value.span().start, text));
         let Some(shown) = shown(value.get_ref()) else {
-            return fail("a value of an axis is a text, a whole number or a flag".to_owned());
+            return fail("a value of an axis must be a text, a whole number or a flag".to_owned());
         };
         if read.iter().any(|(_, known)| *known == shown) {
             return fail(format!("'{shown}' is twice in axis '{}'", name.get_ref()));

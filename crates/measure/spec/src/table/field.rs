@@ -75,7 +75,7 @@ impl Field for String {
     fn read(item: TableItem<'_>) -> Result<Self, SpecError> {
         // An empty name or source would pass for one that says something.
         item.text(|text| match text.trim() {
-            "" => Err("expected a text that is not empty".to_owned()),
+            "" => Err("expected a non-empty text".to_owned()),
             _ => Ok(text.to_owned()),
         })
     }

@@ -25,9 +25,9 @@ fn read_by<T>(
 ) -> Result<T, String> {
     let text = format!("key = {value}");
     let source = SpecText { name: "x", text: &text };
-    let table = source.parse("a spec").map_err(|error| error.message)?;
+    let table = source.parse("a spec").map_err(|error| error.to_string())?;
     let value = table.get("key").unwrap();
-    read(TableItem { source, key: "key", value }).map_err(|error| error.message)
+    read(TableItem { source, key: "key", value }).map_err(|error| error.to_string())
 }
 
 fn text<T: KeyedValue>(text: &str) -> Result<T, String> {
@@ -64,7 +64,7 @@ fn what_is_no_value_of_the_type_is_refused_with_its_place() {
     let number = "99999999999999999999999999999999999999999";
     assert!(read::<u32>(number).unwrap_err().contains("x:1:7: key: a number that is too large"));
     assert!(read::<u32>("-1").unwrap_err().contains("-1 is not between 0 and"));
-    assert!(read::<f64>("nan").unwrap_err().contains("is not a number from 0"));
+    assert!(read::<f64>("nan").unwrap_err().contains("expected a number of 0 or more"));
     assert!(read::<bool>("\"true\"").unwrap_err().contains("expected true or false"));
     assert!(read::<String>("2000-01-01").unwrap_err().contains("a date"));
     assert!(read::<Texts>("[\"a\", 1]").unwrap_err().contains("x:1:13: key: expected a text"));

@@ -155,7 +155,7 @@ impl TableItem<'_> {
         };
         match number.is_finite() && number >= 0.0 {
             true => Ok(number),
-            false => Err(self.fail(format!("{number} is not a number from 0"))),
+            false => Err(self.fail(format!("expected a number of 0 or more, not {number}"))),
         }
     }
 }
@@ -211,7 +211,7 @@ impl KeyedValue for NonZeroU32 {
             Scalar::Integer(number) => u32::try_from(number).ok().and_then(Self::new),
             _ => None,
         };
-        number.ok_or_else(|| item.fail("expected a whole number from 1 on"))
+        number.ok_or_else(|| item.fail("expected a whole number of 1 or more"))
     }
 }
 
@@ -238,9 +238,9 @@ impl<const N: u32> KeyedValue for FormatVersion<N> {
         if other == N {
             return Ok(Self);
         }
-        let text = format!("schema {other} is not known; this durio reads {N}");
+        let text = format!("unknown schema {other}; this durio reads {N}");
         let error = item.source.error(item.at(), text);
-        Err(error.hint("use the durio that the spec was made for"))
+        Err(error.hint("use the version of durio that the spec was written for"))
     }
 
     fn form() -> ValueForm {

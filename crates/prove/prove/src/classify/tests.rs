@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 
 use durio_base::Nanos;
+use durio_observe::DriveCounters;
 
 use super::*;
 use crate::ledger::{Intent, LedgerEntry};

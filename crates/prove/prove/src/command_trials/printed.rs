@@ -22,13 +22,15 @@ pub(super) struct CommandLines {
     bytes: Vec<u8>,
     /// Where the last whole line ends.
     whole: usize,
-    lines: u64,
+    /// Their number before the cut.
+    pub(super) acknowledged: u64,
     first_at: Option<Instant>,
     /// When lines came, of the last [`LATE`].
     recent: VecDeque<(Instant, u64)>,
     cut_at: Option<Instant>,
-    on_the_way: u64,
-    late: u64,
+    /// Lines after the cut, by how late they came.
+    pub(super) on_the_way: u64,
+    pub(super) late: u64,
 }
 
 impl CommandLines {
@@ -47,7 +49,7 @@ impl CommandLines {
             self.first_at.get_or_insert(now);
         }
         self.bytes.extend_from_slice(bytes);
-        self.lines += lines;
+        self.acknowledged += lines;
         self.recent.push_back((now, lines));
         while self.recent.front().is_some_and(|(at, _)| now.duration_since(*at) > LATE) {
             self.recent.pop_front();
@@ -74,20 +76,8 @@ impl CommandLines {
         self.bytes.get(..self.whole).unwrap_or_default()
     }
 
-    pub(super) fn acknowledged(&self) -> u64 {
-        self.lines
-    }
-
     pub(super) fn acknowledged_late(&self) -> u64 {
         self.recent.iter().map(|(_, lines)| lines).sum()
-    }
-
-    pub(super) fn on_the_way(&self) -> u64 {
-        self.on_the_way
-    }
-
-    pub(super) fn late(&self) -> u64 {
-        self.late
     }
 
     pub(super) fn last_acknowledged(&self) -> String {
@@ -156,8 +146,8 @@ mod tests {
         stream.write_all(b"ted 3\ncommitted 4\n").unwrap();
         let printed = lock(&printed);
         assert_eq!(printed.lines(), b"committed 1\ncommitted 2\n");
-        assert_eq!((printed.acknowledged(), printed.acknowledged_late()), (2, 2));
-        assert_eq!((printed.on_the_way(), printed.late(), printed.running_for()), (2, 0, None));
+        assert_eq!((printed.acknowledged, printed.acknowledged_late()), (2, 2));
+        assert_eq!((printed.on_the_way, printed.late, printed.running_for()), (2, 0, None));
         assert_eq!(printed.last_acknowledged(), "committed 1\ncommitted 2");
     }
 
@@ -169,10 +159,7 @@ mod tests {
         printed.take(b"2\n", begin + LATE * 2);
         printed.cut_at = Some(begin + LATE * 2);
         printed.take(b"3\n", begin + ON_THE_WAY * 2);
-        assert_eq!(
-            (printed.acknowledged(), printed.acknowledged_late(), printed.late()),
-            (2, 1, 1)
-        );
+        assert_eq!((printed.acknowledged, printed.acknowledged_late(), printed.late), (2, 1, 1));
     }
 
     #[test]

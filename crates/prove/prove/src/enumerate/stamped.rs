@@ -9,7 +9,8 @@ use durio_simdisk::{Image, SharedDisk};
 
 use super::CutState;
 use crate::classify::is_legal;
-use crate::history::{History, HistoryError};
+use crate::error::{HistoryError, ProveError};
+use crate::history::History;
 use crate::layout::{CELL, CELL_SECTORS, Layout};
 use crate::ledger::{Intent, Ledger, LedgerEntry, Witness};
 use crate::reading::cell_state;
@@ -35,18 +36,16 @@ impl MarkingLedger {
 }
 
 impl Witness for MarkingLedger {
-    type Error = std::convert::Infallible;
-
-    fn intend(&mut self, intents: &[Intent]) -> Result<(), Self::Error> {
+    fn intend(&mut self, intents: &[Intent]) -> Result<(), ProveError> {
         self.ledger.intend(intents)
     }
 
-    fn acknowledge(&mut self, seq: u64, now: Nanos) -> Result<(), Self::Error> {
+    fn acknowledge(&mut self, seq: u64, now: Nanos) -> Result<(), ProveError> {
         self.disk.lock().mark(&format!("acknowledged {seq}"));
         self.ledger.acknowledge(seq, now)
     }
 
-    fn control_done(&mut self, seq: u64) -> Result<(), Self::Error> {
+    fn control_done(&mut self, seq: u64) -> Result<(), ProveError> {
         self.ledger.control_done(seq)
     }
 }
@@ -84,7 +83,7 @@ impl<'a> StampCheck<'a> {
             let may = self.history.cell(cell);
             if !is_legal(may, &observed) {
                 let seq = may.floor[0];
-                return Err(format!("cell {cell} must hold write {seq}, and holds {observed:?}"));
+                return Err(format!("cell {cell} must hold write {seq}, but holds {observed:?}"));
             }
         }
         Ok(())

@@ -2,8 +2,7 @@
 //! served, cut and restored together. One boot of it sends an order and receives messages with their
 //! arrival times, until the guest has ended.
 
-use std::io::{self, BufReader, PipeReader};
-use std::ops::Range;
+use std::io::{self, BufReader, PipeReader, Write};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
@@ -11,17 +10,14 @@ use std::time::{Duration, Instant};
 
 use durio_base::Nanos;
 use durio_command::{CommandError, CommandErrorKind};
-use durio_lab::{
-    Boot, Cutter, LabDisk, LabError, LabExit, LabOutcome, LabRequest, PreparedGuest, Streams,
-};
+use durio_lab::{Boot, Cutter, LabDisk, LabExit, LabOutcome, LabRequest, PreparedGuest, Streams};
 use durio_plan::proof::{GuestFrontEnd, GuestTarget};
 use durio_simdisk::{Disk, DiskRequest, Lie, NamedProfile, Profile, SharedDisk};
 use durio_workload::job_seed;
 
-use super::{undecided, unexpected};
+use super::undecided;
 use crate::background::BackgroundServer;
-use crate::guest_agent::{GuestOrder, READINGS};
-use crate::reading::ObservedCell;
+use crate::guest_agent::GuestOrder;
 use crate::serving::Advertisement;
 use crate::simulation;
 use crate::wire::{AgentSays, receive};
@@ -43,11 +39,12 @@ pub(super) struct GuestMachine {
 type AgentMessage = io::Result<(Nanos, AgentSays)>;
 
 /// A guest that runs, as its witness sees it.
-#[derive(Debug)]
 pub(super) struct Conversation<'a> {
     machine: &'a GuestMachine,
     words: Receiver<AgentMessage>,
     cutter: Cutter,
+    /// True if it is not wanted any more.
+    stop: &'a dyn Fn() -> bool,
 }
 
 impl GuestMachine {
@@ -67,29 +64,22 @@ impl GuestMachine {
         stop: &dyn Fn() -> bool,
         listen: impl FnOnce(&Conversation<'_>) -> Result<T, CommandError>,
     ) -> Result<T, CommandError> {
-        let request = self.request(order)?;
-        let guest = self.guest.with_request(request).map_err(|error| undecided(error.into()))?;
-        let (reader, writer) = io::pipe().map_err(CommandError::cannot)?;
         let (sender, words) = sync_channel(WAITING_MAX);
-        let conversation = Conversation { machine: self, words, cutter: Cutter::new() };
-        let (listened, ended) = thread::scope(|scope| {
-            let cutter = conversation.cutter.clone();
-            let booting = scope.spawn(move || boot(&guest, &cutter, writer));
-            scope.spawn(move || self.listen(reader, &sender));
-            let listened = listen(&conversation);
-            conversation.cutter.cut();
-            drop(conversation);
-            (listened, booting.join())
-        });
-        let ended = ended.unwrap_or_else(|fault| std::panic::resume_unwind(fault));
-        if stop() {
-            return Err(stopped());
-        }
-        match (listened, ended) {
-            (Ok(value), Ok(_)) => Ok(value),
-            (_, Err(error)) => Err(undecided(error.into())),
-            (Err(error), Ok((outcome, said))) => Err(with_reason(error, &outcome, &said)),
-        }
+        let (cutter, mut said) = (Cutter::new(), Vec::new());
+        let conversation = Conversation { machine: self, words, cutter: cutter.clone(), stop };
+        let booted = (&self.guest, self.request(order)?, &cutter);
+        let streams: GuestStreams<'_> = [&mut io::sink(), &mut said];
+        let (listened, outcome) = boot_guest(booted, streams, stop, |witness, _| {
+            thread::scope(|scope| {
+                scope.spawn(move || self.listen(witness, &sender));
+                let listened = listen(&conversation);
+                conversation.cutter.cut();
+                drop(conversation);
+                listened
+            })
+        })?;
+        let said = String::from_utf8_lossy(&said);
+        listened.map_err(|error| with_reason(error, &outcome, said.trim()))
     }
 
     fn request(&self, order: &GuestOrder) -> Result<LabRequest, CommandError> {
@@ -116,38 +106,51 @@ impl GuestMachine {
     }
 }
 
-fn boot(
-    guest: &PreparedGuest,
-    cutter: &Cutter,
-    witness: io::PipeWriter,
-) -> Result<(LabOutcome, String), LabError> {
-    let (mut stdout, mut stderr) = (io::sink(), Vec::new());
-    let streams = Streams { stdout: &mut stdout, stderr: &mut stderr };
-    let boot =
-        Boot { streams, stop: &|| false, cutter: Some(cutter), witness: Some(witness.into()) };
-    let outcome = guest.boot(boot)?;
-    Ok((outcome, String::from_utf8_lossy(&stderr).trim().to_owned()))
+/// Where the guest's stdout and stderr go.
+pub(crate) type GuestStreams<'a> = [&'a mut (dyn Write + Send); 2];
+
+/// Boots a guest in another thread. While it runs, `watch` gets its messages to its witness, and can
+/// ask whether it has ended. Returns the result of `watch`, and how the guest ended.
+pub(crate) fn boot_guest<T>(
+    (guest, request, cutter): (&PreparedGuest, LabRequest, &Cutter),
+    [stdout, stderr]: GuestStreams<'_>,
+    stop: &dyn Fn() -> bool,
+    watch: impl FnOnce(PipeReader, &dyn Fn() -> bool) -> T,
+) -> Result<(T, LabOutcome), CommandError> {
+    let guest = guest.with_request(request).map_err(undecided)?;
+    let (reader, writer) = io::pipe().map_err(CommandError::cannot)?;
+    let (watched, ended) = thread::scope(|scope| {
+        let booting = scope.spawn(|| {
+            let streams = Streams { stdout, stderr };
+            let (cutter, witness) = (Some(cutter), Some(writer.into()));
+            guest.boot(Boot { streams, stop: &|| false, cutter, witness })
+        });
+        let watched = watch(reader, &|| booting.is_finished());
+        (watched, booting.join())
+    });
+    let ended = ended.unwrap_or_else(|fault| std::panic::resume_unwind(fault));
+    if stop() {
+        return Err(stopped());
+    }
+    Ok((watched, ended.map_err(undecided)?))
 }
 
 fn with_reason(error: CommandError, outcome: &LabOutcome, said: &str) -> CommandError {
     match &outcome.exit {
         LabExit::GuestFailed(reason) => error.hint(format!("the guest failed: {reason}")),
-        LabExit::TimeLimit => error.hint("the guest was ended after its time limit"),
+        LabExit::TimeLimit => error.hint("the guest was stopped at its time limit"),
         _ if said.is_empty() => error,
         _ => error.hint(format!("the guest says: {said}")),
     }
 }
 
-pub(crate) fn stopped() -> CommandError {
+fn stopped() -> CommandError {
     CommandError::new(CommandErrorKind::Interrupted, "interrupted")
 }
 
 impl Conversation<'_> {
     /// The guest's next message; `None` when it has ended.
-    pub(super) fn hear(
-        &self,
-        stop: &dyn Fn() -> bool,
-    ) -> Result<Option<(Nanos, AgentSays)>, CommandError> {
+    pub(super) fn hear(&self) -> Result<Option<(Nanos, AgentSays)>, CommandError> {
         loop {
             match self.words.recv_timeout(LOOK) {
                 Ok(Ok(news)) => return Ok(Some(news)),
@@ -155,7 +158,7 @@ impl Conversation<'_> {
                 Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
                 Ok(Err(error)) => return Err(CommandError::cannot(error)),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
-                Err(RecvTimeoutError::Timeout) if stop() => return Err(stopped()),
+                Err(RecvTimeoutError::Timeout) if (self.stop)() => return Err(stopped()),
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
@@ -172,47 +175,6 @@ impl Conversation<'_> {
     #[expect(clippy::unused_self, reason = "it is said of this guest")]
     pub(super) fn is_over(&self, when: &str) -> CommandError {
         CommandError::cannot_measure(format!("the guest ended {when}"))
-    }
-}
-
-/// The guest's repeated reports of all cells.
-#[derive(Debug)]
-pub(super) struct GuestReadings {
-    cells: Range<u64>,
-    begun: Vec<ObservedCell>,
-    whole: Vec<Vec<ObservedCell>>,
-}
-
-impl GuestReadings {
-    pub(super) const fn of(cells: Range<u64>) -> Self {
-        Self { cells, begun: Vec::new(), whole: Vec::new() }
-    }
-
-    pub(super) fn take(&mut self, said: AgentSays) -> Result<(), CommandError> {
-        let next = self.cells.start + self.begun.len() as u64;
-        match said {
-            AgentSays::Observed { first, cells }
-                if first == next && first + cells.len() as u64 <= self.cells.end =>
-            {
-                self.begun.extend(cells.into_iter().map(ObservedCell::from));
-                Ok(())
-            }
-            AgentSays::ReadingDone if next == self.cells.end && self.whole.len() < READINGS => {
-                self.whole.push(std::mem::take(&mut self.begun));
-                Ok(())
-            }
-            _ => Err(unexpected()),
-        }
-    }
-
-    /// The cells that were read, where each state was read once.
-    pub(super) fn first(self) -> Option<Vec<ObservedCell>> {
-        <[Vec<ObservedCell>; 1]>::try_from(self.whole).ok().map(|[only]| only)
-    }
-
-    /// All of them, if none is missing.
-    pub(super) fn finish(self) -> Option<[Vec<ObservedCell>; READINGS]> {
-        self.whole.try_into().ok()
     }
 }
 
@@ -243,7 +205,7 @@ impl GuestDisks {
         let disk = |seed| SharedDisk::new(Disk::new(honest.clone(), seed));
         let disks: Vec<SharedDisk> = seeds.map(disk).collect();
         let servers = disks.iter().map(|disk| BackgroundServer::start(disk, advertised));
-        let servers = servers.collect::<Result<_, _>>().map_err(CommandError::cannot)?;
+        let servers = servers.collect::<Result<_, _>>()?;
         Ok(Self { disks, servers, lies: lying.lies, liar: target.liar })
     }
 
@@ -306,7 +268,8 @@ mod tests {
     use durio_simdisk::named;
 
     use super::*;
-    use crate::wire::CellText;
+    use crate::reading::ObservedCell;
+    use crate::witness::CellReadings;
 
     const SECTOR: usize = 512;
 
@@ -412,13 +375,13 @@ mod tests {
     }
 
     fn observed(first: u64, seqs: &[u64]) -> AgentSays {
-        let cells = seqs.iter().map(|&seq| CellText::Whole(seq)).collect();
+        let cells = seqs.iter().map(|&seq| ObservedCell::Whole(seq)).collect();
         AgentSays::Observed { first, cells }
     }
 
     #[test]
     fn three_readings_of_all_cells_are_kept_in_their_order() {
-        let mut readings = GuestReadings::of(8..12);
+        let mut readings = CellReadings::of(8..12);
         for seq in [1, 2, 3] {
             readings.take(observed(8, &[seq])).unwrap();
             readings.take(observed(9, &[seq + 10, 0, seq + 20])).unwrap();
@@ -443,10 +406,10 @@ mod tests {
             vec![AgentSays::Prepared],
             vec![AgentSays::Acknowledged { seq: 1 }],
         ] {
-            let mut readings = GuestReadings::of(8..12);
+            let mut readings = CellReadings::of(8..12);
             let shown = format!("{said:?}");
             let taken: Vec<bool> =
-                said.into_iter().map(|message| readings.take(message).is_ok()).collect();
+                said.into_iter().map(|message| readings.take(message).is_some()).collect();
             let (last, before) = taken.split_last().unwrap();
             assert!(!last && before.iter().all(|is_taken| *is_taken), "{shown}");
         }
@@ -455,10 +418,10 @@ mod tests {
     #[test]
     fn as_many_readings_as_were_asked_for_and_no_more() {
         let of = |count: usize| {
-            let mut readings = GuestReadings::of(8..10);
+            let mut readings = CellReadings::of(8..10);
             let taken = (0..count).filter(|_| {
                 readings.take(observed(8, &[5, 5])).unwrap();
-                readings.take(AgentSays::ReadingDone).is_ok()
+                readings.take(AgentSays::ReadingDone).is_some()
             });
             (taken.count(), readings)
         };

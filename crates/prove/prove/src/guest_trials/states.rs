@@ -22,7 +22,7 @@ use durio_record::proof::{CutEvidence, CutFindings};
 use durio_simdisk::{Disk, DiskRequest, Image, Profile, Recording, SECTOR, SharedDisk};
 use durio_workload::job_seed;
 
-use super::machine::{Conversation, GuestReadings};
+use super::machine::Conversation;
 use super::{GuestTrials, lab_disk, load_for, not_stamped, said_failed, span_of};
 use crate::background::BackgroundServer;
 use crate::classify::{classify, gone};
@@ -33,6 +33,7 @@ use crate::ledger::LedgerEntry;
 use crate::reading::ObservedCell;
 use crate::serving::Advertisement;
 use crate::wire::AgentSays;
+use crate::witness::CellReadings;
 
 /// States of one boot: an emulated guest takes about a second for each, and has its time limit.
 const BATCH: usize = 200;
@@ -70,8 +71,7 @@ impl StateMailbox {
         let profile = Profile::honest(1 << 20);
         let advertised = Advertisement::of(&profile);
         let contents = SharedDisk::new(Disk::new(profile, 0));
-        let server =
-            BackgroundServer::start(&contents, advertised).map_err(CommandError::cannot)?;
+        let server = BackgroundServer::start(&contents, advertised)?;
         let disk =
             LabDisk { serial: SERIAL.to_owned(), ..lab_disk(server.socket(), front_end, true) };
         Ok(Self { contents, disk, _server: server })
@@ -119,11 +119,11 @@ impl GuestTrials {
                     disk.lock().mark(&format!("acknowledged {seq}"));
                 }
             };
-            load_for(guest, book, span_of(seed), stop, &mut mark)?;
+            load_for(guest, book, span_of(seed), &mut mark)?;
             let recording = disk.lock().take_recording();
             guest.cut();
             // Writes that started before the end were announced before it.
-            while let Some((at, said)) = guest.hear(stop)? {
+            while let Some((at, said)) = guest.hear()? {
                 if matches!(said, AgentSays::Intend { .. }) {
                     heard.take(at, &said);
                 }
@@ -151,7 +151,7 @@ impl GuestTrials {
             for (number, state) in (1..).zip(states) {
                 replace(disk, &state.image)?;
                 mailbox.put(number, machine.now())?;
-                let reading = read(guest, &history, stop)?;
+                let reading = read(guest, &history)?;
                 let at = heard.acknowledge(&mut history, &mut taken, state.acknowledged)?;
                 let findings = judge(history.clone(), at, reading.as_deref())?;
                 let is_lost = !findings.findings.is_empty();
@@ -227,10 +227,9 @@ fn crash_states(recording: &Recording, count: usize, seed: u64) -> Vec<CrashStat
 fn read(
     guest: &Conversation<'_>,
     history: &History,
-    stop: &dyn Fn() -> bool,
 ) -> Result<Option<Vec<ObservedCell>>, CommandError> {
-    let (mut readings, mut is_gone) = (GuestReadings::of(history.cells()), false);
-    while let Some((_, said)) = guest.hear(stop)? {
+    let (mut readings, mut is_gone) = (CellReadings::of(history.cells()), false);
+    while let Some((_, said)) = guest.hear()? {
         match said {
             AgentSays::Gone { .. } => is_gone = true,
             AgentSays::Failed { reason } => return Err(said_failed(&reason)),
@@ -239,7 +238,7 @@ fn read(
                 let whole = readings.first();
                 return whole.map(Some).ok_or_else(super::unexpected);
             }
-            said => readings.take(said)?,
+            said => readings.take(said).ok_or_else(super::unexpected)?,
         }
     }
     Err(guest.is_over("while it read a crash state"))
@@ -266,7 +265,7 @@ fn replace(disk: &SharedDisk, image: &Image) -> Result<(), CommandError> {
     let begin = Instant::now();
     while !disk.lock().replace_medium(image.clone()) {
         if begin.elapsed() > IDLE_WITHIN {
-            return Err(CommandError::cannot_measure("the guest's disk does not become idle"));
+            return Err(CommandError::cannot_measure("the guest's disk did not become idle"));
         }
         thread::sleep(Duration::from_millis(1));
     }

@@ -7,13 +7,16 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::thread;
 
+use durio_base::Bytes;
 use durio_observe::{DriveCounters, Host, PowerState};
 use durio_plan::proof::DurablePath;
 
 use super::*;
 use crate::layout::Layout;
 use crate::ledger::Intent;
-use crate::wire::{CellText, Hello, PROTOCOL, receive, send};
+use crate::reading::ObservedCell;
+use crate::stamp::StampOwner;
+use crate::wire::{AgentSays, Hello, PROTOCOL, receive, send};
 
 /// 64 cells, the least that a target has.
 const SIZE: u64 = 256 << 10;
@@ -60,7 +63,7 @@ fn loads((stream, mut reader): (TcpStream, BufReader<TcpStream>), count: u64) ->
     let Ok(WitnessSays::Prepare { cells, .. }) = receive(&mut reader) else { panic!("prepare") };
     assert_eq!(cells, 64);
     send(&stream, &AgentSays::Prepared).unwrap();
-    let Ok(WitnessSays::Load { first_seq, seed, .. }) = receive(&mut reader) else {
+    let Ok(WitnessSays::Load(Load { first_seq, seed, .. })) = receive(&mut reader) else {
         panic!("load")
     };
     // The seed of each life derives from that of the series.
@@ -140,7 +143,7 @@ fn a_write_that_was_never_announced_ends_a_trial_while_the_power_goes_too() {
         });
         trials.cut(Operator { stop: &|| false, tell: &|_| {} })
     });
-    assert!(matches!(ended, Err(TrialError::Ledger(LedgerError::Contradiction(_)))), "{ended:?}");
+    assert!(matches!(ended, Err(ProveError::Ledger(LedgerError::Contradiction(_)))), "{ended:?}");
 }
 
 #[test]
@@ -225,7 +228,7 @@ fn a_trial_that_is_ended_while_the_power_is_off_does_not_switch_it_on() {
         });
         trials.cut(Operator { stop: &|| mark.exists(), tell: &|_| {} })
     });
-    assert!(matches!(ended, Err(TrialError::Witness(WitnessError::Stopped))), "{ended:?}");
+    assert!(matches!(ended, Err(ProveError::Stopped)), "{ended:?}");
     assert!(mark.exists() && !restored.exists());
 }
 
@@ -262,7 +265,7 @@ fn a_load_of_a_witness_that_ended_is_verified_before_the_next_and_shows_no_cut()
                 assert_eq!(cells, 64);
                 // The third write did not arrive.
                 let holds = |cell| {
-                    CellText::Whole(match cell {
+                    ObservedCell::Whole(match cell {
                         49 => 1,
                         50 => 2,
                         _ => 0,
@@ -294,7 +297,7 @@ fn a_ledger_that_does_not_take_the_end_of_a_life_ends_the_trial() {
         scope.spawn(|| drop(come(address, SIZE)));
         trials.cut(Operator { stop: &|| false, tell: &|_| {} })
     });
-    assert!(matches!(ended, Err(TrialError::Ledger(LedgerError::Contradiction(_)))), "{ended:?}");
+    assert!(matches!(ended, Err(ProveError::Ledger(LedgerError::Contradiction(_)))), "{ended:?}");
 }
 
 /// An agent's machine in this boot, with drives that have counted so many losses of power.

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::*;
-use crate::wire::CellText;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -111,7 +110,7 @@ fn who_says_too_much_or_too_slowly_or_something_else_is_sent_away() {
         let _ = (&long).write_all(&[b' '; 2 * HELLO_MAX]);
         assert_eq!(heard(&long), "");
         over.store(true, Ordering::Relaxed);
-        assert!(matches!(ended.join().unwrap(), Some(WitnessError::Stopped)), "nobody is let in");
+        assert!(matches!(ended.join().unwrap(), Some(ProveError::Stopped)), "nobody is let in");
     });
 }
 
@@ -169,12 +168,10 @@ fn a_wish_to_stop_and_the_end_of_patience_are_seen_beside_clients() {
         looks.set(looks.get() + 1);
         looks.get() > 10
     };
-    assert!(matches!(server.accept(PATIENCE, &stop), Err(WitnessError::Stopped)));
+    assert!(matches!(server.accept(PATIENCE, &stop), Err(ProveError::Stopped)));
     let _silent = come(address);
-    let soon = Duration::from_millis(100);
-    assert!(
-        matches!(server.accept(soon, &|| false), Err(WitnessError::NoAgent(time)) if time == soon)
-    );
+    let late = server.accept(Duration::from_secs(1), &|| false).map(drop).unwrap_err();
+    assert_eq!(late.to_string(), "no agent came within 1 s");
 }
 
 /// An agent that is known, and its link.
@@ -192,14 +189,16 @@ fn an_answer_is_waited_for_until_it_comes_is_late_or_is_not_wanted() {
     let (mut link, mut agent) = linked();
     let never = Patience { time: PATIENCE, stop: &|| false };
     let stopped = Patience { time: PATIENCE, stop: &|| true };
-    assert!(matches!(link.answer(stopped), Err(WitnessError::Stopped)));
+    assert!(matches!(link.answer(stopped), Err(ProveError::Stopped)));
     // A part of a line is no answer, and none of it is lost.
     let mut line = serde_json::to_vec(&AgentSays::Prepared).unwrap();
     line.push(b'\n');
     agent.write_all(&line[..5]).unwrap();
     let short = Patience { time: Duration::from_millis(50), stop: &|| false };
     let late = link.answer(short).unwrap_err();
-    assert!(matches!(late, WitnessError::Agent(error) if error.kind() == io::ErrorKind::TimedOut));
+    assert!(
+        matches!(late, ProveError::Gone { source, .. } if source.kind() == io::ErrorKind::TimedOut)
+    );
     agent.write_all(&line[5..]).unwrap();
     send(&agent, &AgentSays::ReadingDone).unwrap();
     assert_eq!(link.answer(never).unwrap(), AgentSays::Prepared);
@@ -208,7 +207,7 @@ fn an_answer_is_waited_for_until_it_comes_is_late_or_is_not_wanted() {
     let failed = link.answer(never).unwrap_err();
     assert_eq!(failed.to_string(), "the agent: no room");
     drop(agent);
-    assert!(matches!(link.answer(never), Err(WitnessError::Agent(_))));
+    assert!(matches!(link.answer(never), Err(ProveError::Gone { .. })));
 }
 
 #[test]
@@ -228,7 +227,7 @@ fn silence_counts_from_what_was_asked_and_then_from_what_was_heard() {
 const OWNER: StampOwner = StampOwner { run: [7; 16], target: 1 };
 
 fn observed(first: u64, seqs: &[u64]) -> AgentSays {
-    let cells = seqs.iter().map(|&seq| CellText::Whole(seq)).collect();
+    let cells = seqs.iter().map(|&seq| ObservedCell::Whole(seq)).collect();
     AgentSays::Observed { first, cells }
 }
 
@@ -255,7 +254,7 @@ fn a_reading_is_all_cells_in_their_order_and_anything_else_ends_it() {
         &[observed(1, &[1; 4]), AgentSays::Prepared],
     ] {
         let ended = heard(said);
-        assert!(matches!(ended, Err(WitnessError::Unexpected)), "{said:?}: {ended:?}");
+        assert!(matches!(ended, Err(ProveError::Unexpected)), "{said:?}: {ended:?}");
     }
     let failed = AgentSays::Failed { reason: "no disk".to_owned() };
     let ended = heard(&[observed(1, &[1, 1]), failed]).unwrap_err();
@@ -273,6 +272,6 @@ fn a_cell_that_is_read_again_is_the_one_that_was_asked_for() {
     assert_eq!(heard(observed(3, &[5])).unwrap(), ObservedCell::Whole(5));
     for said in [observed(2, &[5]), observed(4, &[5]), observed(3, &[]), AgentSays::ReadingDone] {
         let ended = heard(said);
-        assert!(matches!(ended, Err(WitnessError::Unexpected)), "{ended:?}");
+        assert!(matches!(ended, Err(ProveError::Unexpected)), "{ended:?}");
     }
 }

@@ -73,7 +73,7 @@ fn a_writer_that_acknowledges_before_the_flush_is_found() {
     assert!(told.failed == told.states && told.failures.len() == 3, "{told:?}");
     let first = &found.failures[0];
     assert!(first.state.starts_with("after mark 'acknowledged 1', "), "{}", first.state);
-    assert!(first.reason.contains("must hold write 1, and holds Whole(0)"), "{}", first.reason);
+    assert!(first.reason.contains("must hold write 1, but holds Whole(0)"), "{}", first.reason);
     // What is told of it is enough to have it again.
     let again = visit_one(&recording, first.name, |image, state| {
         let mut check = StampCheck::new(OWNER, &Layout::new(CELLS), &ledger);

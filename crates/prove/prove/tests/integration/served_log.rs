@@ -8,11 +8,12 @@ use std::sync::mpsc;
 use std::thread;
 
 use durio_block::testkit::note_skip;
+use durio_command::CommandError;
 use durio_nbd::Address;
 use durio_nbd::control_of;
 use durio_prove::enumerate::{EnumerationLimits, enumerate};
 use durio_prove::serving::Advertisement;
-use durio_prove::serving::{DiskOrder, OrderAnswer, Serving, ServingError, order, serve_disk};
+use durio_prove::serving::{DiskOrder, OrderAnswer, Serving, order, serve_disk};
 use durio_simdisk::trace::{self, END_MARK, MARK};
 use durio_simdisk::{Disk, Image, Profile, Recording, SECTOR, SharedDisk};
 
@@ -29,7 +30,7 @@ fn serving(folder: &Path, log: PathBuf) -> Serving {
 }
 
 /// Serves a disk while `client` works with its URI.
-fn while_served(serving: &Serving, client: impl FnOnce(&str)) -> Result<(), ServingError> {
+fn while_served(serving: &Serving, client: impl FnOnce(&str)) -> Result<(), CommandError> {
     let disk = SharedDisk::new(Disk::new(Profile::honest(SIZE), 1));
     let stop = AtomicBool::new(false);
     let (sender, receiver) = mpsc::channel();

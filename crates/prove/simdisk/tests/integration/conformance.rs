@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use durio_base::Nanos;
-use durio_block::testkit::conformance::{Body, Setup, Store, Suite, Target};
 use durio_block::testkit::note_skip;
 use durio_block::{Ticks, VirtualClock};
 use durio_simdisk::{Disk, DiskRequest, Leg, Profile, SharedDisk, SimEngine};
+use testkit::conformance::{Body, Setup, Store, Suite, Target};
 
 /// Contents by name, each on a disk of its own for as long as an engine is over it.
 #[derive(Default)]

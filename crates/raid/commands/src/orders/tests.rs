@@ -54,47 +54,11 @@ fn an_array_runs_when_each_member_has_all_and_nothing_is_left_to_make_equal() {
 }
 
 #[test]
-fn each_count_of_a_scrub_is_told_under_its_own_name() {
-    for (is_running, repair) in [(true, false), (false, true)] {
-        let scrub = ScrubStatus {
-            is_running,
-            repair,
-            done: 11 << 20,
-            all: 12 << 20,
-            skipped: 3 << 20,
-            mismatches: 4,
-            unreadable: 5,
-            repaired: 6,
-            places: vec![
-                Mismatch { offset: 16_384, role: 2 },
-                Mismatch { offset: 5 << 30, role: 1 },
-            ],
-        };
-        let told = scrub_of(&scrub);
-        let expected = ArrayScrub {
-            is_running,
-            repairs: repair,
-            done_bytes: 11_534_336,
-            all_bytes: 12_582_912,
-            skipped_bytes: 3_145_728,
-            mismatches: 4,
-            unreadable: 5,
-            repaired: 6,
-            places: vec![
-                MismatchPlace { offset_bytes: 16_384, role: 2 },
-                MismatchPlace { offset_bytes: 5_368_709_120, role: 1 },
-            ],
-        };
-        assert_eq!(told, expected);
-    }
-}
-
-#[test]
 fn each_counter_of_a_device_is_told_under_its_own_name() {
     let (in_flight, reads, writes, errors) = (2, 30, 400, 5);
     let counters =
         DeviceCounters { in_flight, reads, writes, errors, is_open: true, is_used: true };
-    let told = without_role(Some("/dev/x".to_owned()), counters);
+    let told = member_status(Some("/dev/x".to_owned()), counters, None);
     assert_eq!((told.in_flight, told.reads, told.writes, told.errors), (2, 30, 400, 5));
     assert_eq!(
         (told.role, told.replaces, told.rebuilt_bytes, told.by_map),
@@ -110,7 +74,7 @@ fn a_member_is_told_with_its_role_and_a_replacement_with_the_one_that_it_takes()
         let of =
             RoleStatus { device: Some(3), state, is_read, rebuilt: 48 << 20, by_map, replaces };
         let counters = DeviceCounters { reads: 30, ..DeviceCounters::default() };
-        let told = with_role(without_role(Some("/dev/x".to_owned()), counters), role, &of);
+        let told = member_status(Some("/dev/x".to_owned()), counters, Some((role, &of)));
         assert_eq!((told.path.as_deref(), told.reads), (Some("/dev/x"), 30));
         (told.role, told.replaces, told.state, told.rebuilt_bytes, told.by_map)
     };

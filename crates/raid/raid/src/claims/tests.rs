@@ -164,7 +164,7 @@ fn an_array_is_made_of_enough_devices_that_are_large_enough_and_differ() {
     assert_eq!([named(0), named(33)], [Err(CreateError::Name); 2]);
     let five = Geometry { members: 5, ..geometry };
     let refused = made("a", five, &[(1, bytes), (2, bytes)]);
-    assert_eq!(refused, Err(CreateError::Geometry(GeometryError::Members)));
+    assert_eq!(refused, Err(CreateError::Members));
 }
 
 #[test]

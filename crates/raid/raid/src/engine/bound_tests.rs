@@ -5,7 +5,7 @@ use super::*;
 use crate::map_page::{self, PageName};
 use crate::{
     ArrayRequest, AssembleOptions, FoundDevice, Id, MemberOp, MemberOpKind, OpBuffer, RequestKind,
-    SubmitError, assemble,
+    assemble,
 };
 use durio_base::RaidLevel;
 
@@ -187,21 +187,21 @@ fn a_full_engine_takes_the_next_request_when_one_is_answered() {
     let chunk = u64::from(CHUNK);
     let long = |offset, chunks: u32| ArrayRequest { length: chunks * CHUNK, ..write(9, offset) };
     // Nine parts, which there will never be.
-    assert_eq!(engine.submit(long(0, 9), &mut out), Err(SubmitError::Beyond));
-    assert_eq!(engine.submit(long(512, 8), &mut out), Err(SubmitError::Beyond));
+    assert_eq!(engine.submit(long(0, 9), &mut out), Err(RequestError::Beyond));
+    assert_eq!(engine.submit(long(512, 8), &mut out), Err(RequestError::Beyond));
     assert_eq!(engine.submit(long(0, 8), &mut out), Ok(()));
-    assert_eq!(engine.submit(write(1, 0), &mut out), Err(SubmitError::Busy));
+    assert_eq!(engine.submit(write(1, 0), &mut out), Err(RequestError::Busy));
     complete_all(&mut engine, &mut out);
     assert_eq!(answers(&mut out), [9]);
     for tag in 1..=3 {
         assert_eq!(engine.submit(write(tag, tag * chunk), &mut out), Ok(()));
     }
-    assert_eq!(engine.submit(write(4, 0), &mut out), Err(SubmitError::Busy));
+    assert_eq!(engine.submit(write(4, 0), &mut out), Err(RequestError::Busy));
     let op = out.ops.remove(1);
     engine.completed(op.tag, OpOutcome::Done, &mut out);
     assert_eq!(answers(&mut out), [2]);
     assert_eq!(engine.submit(write(4, 0), &mut out), Ok(()));
-    assert_eq!(engine.submit(write(5, 4 * chunk), &mut out), Err(SubmitError::Busy));
+    assert_eq!(engine.submit(write(5, 4 * chunk), &mut out), Err(RequestError::Busy));
     complete_all(&mut engine, &mut out);
     let mut answered = answers(&mut out);
     answered.sort_unstable();

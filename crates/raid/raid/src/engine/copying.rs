@@ -128,13 +128,11 @@ impl Copier {
 }
 
 impl Engine {
-    /// Starts the next copies, as many as may be in flight.
-    pub(super) fn copy_next(&mut self, out: &mut EngineOutput) {
-        while self.run == Run::Running && self.is_settled() && self.begin_next(out) {}
-    }
-
-    /// False if no copy was started.
-    fn begin_next(&mut self, out: &mut EngineOutput) -> bool {
+    /// Starts the next copy; false if none may be started.
+    pub(super) fn copy_next(&mut self, out: &mut EngineOutput) -> bool {
+        if self.run != Run::Running || !self.is_settled() {
+            return false;
+        }
         let done = self.requests_done;
         if self.copier.is_idle() {
             let is_yielding =
@@ -172,7 +170,10 @@ impl Engine {
                 }
             } else if let (MemberState::InSync, Some(role)) = (state, replaces) {
                 self.has_background = true;
-                self.retire(role, at, out);
+                // The replacement is complete: the member leaves, if the table that says so counts.
+                if self.is_known(at) {
+                    self.fail_role(role, out);
+                }
                 return false;
             }
         }
@@ -348,7 +349,7 @@ impl Engine {
             // Any copy that lacks it, and any that was unreadable.
             Some(CopyJob::Resync { .. }) => !(1 << source),
             Some(CopyJob::Rebuild { place, .. }) => (1 << (place % self.stride)) | tried,
-            Some(CopyJob::Scrub { .. }) => self.scrub.repairing(),
+            Some(CopyJob::Scrub { .. }) => self.scrub.repairing,
             None => 0,
         }
     }

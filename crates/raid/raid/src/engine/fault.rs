@@ -56,7 +56,7 @@ durio_base::worded! {
         /// A stripe is written before the failure of a member is in the superblocks.
         StripeWrittenUnsettled = "stripe written before a failure is stored",
         /// A member becomes in sync while writes without an entry in its log are in flight.
-        PromotedUnderWriter = "parity taken into sync under a writer",
+        PromotedUnderWriter = "parity marked in sync during a write",
         /// A member that is shorter than its superblock says is trusted.
         TruncatedMemberTrusted = "truncated member trusted",
         /// Superblocks at both ends of a member need not belong together.

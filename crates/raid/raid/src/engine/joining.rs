@@ -35,23 +35,23 @@ pub struct Newcomer {
     pub found: Option<FoundDevice>,
 }
 
-/// Why a device does not become a member.
+/// Why a device does not become a member, or a scrub does not start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum AddError {
+pub enum OrderError {
     /// The role is taken, or does not exist.
     #[error("no member is missing in this role")]
     Taken,
     /// It is not in sync.
-    #[error("only a member in sync can be replaced while it works: add a device in its place")]
+    #[error("only a member in sync can be replaced while in use: add a device in its place")]
     NotInSync,
     /// Levels 5 and 6.
     #[error("levels 5 and 6 cannot replace a working member: fail it, then add the new one")]
     Striped,
     /// One of its set is replaced already.
-    #[error("a member with the same data is being replaced: wait until that has ended")]
+    #[error("a member with the same data is being replaced: wait until that is done")]
     Replaced,
     /// No room in the table.
-    #[error("the array has as many spares and replacements as it can: 8")]
+    #[error("the array already has 8 spares and replacements, the maximum")]
     Full,
     /// At level 0, nothing can be copied to it.
     #[error("level 0 keeps one copy of everything: no spare can take the place of a member")]
@@ -71,8 +71,17 @@ pub enum AddError {
     #[error("the device is a member already")]
     Doubled,
     /// The array has stopped or has not started, or some members do not know of a failure yet.
-    #[error("the array does not run, or superblocks are being written")]
+    #[error("the array is not running, or superblocks are being written")]
     NotRunning,
+    /// At level 0, there is no other copy to compare with.
+    #[error("level 0 keeps one copy of everything: there is nothing to compare")]
+    NothingToCompare,
+    /// A scrub is on its way.
+    #[error("a scrub is running")]
+    Scrubbing,
+    /// A scrub is asked for when the array has not started, is being closed, or has stopped.
+    #[error("the array does not run")]
+    NoScrub,
 }
 
 /// The new role of a device.
@@ -136,14 +145,6 @@ impl Engine {
         }
     }
 
-    /// The replacement of this member is complete: the member leaves, if the table that says so
-    /// counts.
-    pub(super) fn retire(&mut self, role: u8, replacement: usize, out: &mut EngineOutput) {
-        if self.is_known(replacement) {
-            self.fail_role(role, out);
-        }
-    }
-
     /// Replacements take the roles of members that are out, in their present state; failed ones are
     /// dropped.
     pub(super) fn take_roles(&mut self) {
@@ -198,13 +199,13 @@ impl Engine {
     /// Adds a device.
     ///
     /// # Errors
-    /// [`AddError`]; nothing has changed then.
+    /// [`OrderError`]; nothing has changed then.
     pub fn add(
         &mut self,
         what: JoinAs,
         newcomer: &Newcomer,
         out: &mut EngineOutput,
-    ) -> Result<(), AddError> {
+    ) -> Result<(), OrderError> {
         self.refuse_newcomer(what, newcomer)?;
         let mut next_slot = 0;
         let Newcomer { device, device_bytes: mut bytes, id, ref found } = *newcomer;
@@ -249,12 +250,9 @@ impl Engine {
     }
 
     /// Checks whether a device could join now, before it is erased.
-    ///
-    /// # Errors
-    /// [`AddError`].
-    pub fn refuse_newcomer(&self, what: JoinAs, newcomer: &Newcomer) -> Result<(), AddError> {
+    pub fn refuse_newcomer(&self, what: JoinAs, newcomer: &Newcomer) -> Result<(), OrderError> {
         if self.run != Run::Running || !self.is_settled() {
-            return Err(AddError::NotRunning);
+            return Err(OrderError::NotRunning);
         }
         let members = usize::from(self.geometry.members);
         let entry = |role: u8| self.table.entries[..members].get(usize::from(role));
@@ -262,47 +260,47 @@ impl Engine {
             JoinAs::Member(role) => {
                 let is_free = entry(role).is_some_and(|entry| entry.state == MemberState::Faulty);
                 if !is_free || self.width == 1 {
-                    return Err(AddError::Taken);
+                    return Err(OrderError::Taken);
                 }
                 Some(role)
             }
             JoinAs::Replacement(role) => {
                 if self.parities > 0 {
-                    return Err(AddError::Striped);
+                    return Err(OrderError::Striped);
                 }
                 if entry(role).is_none_or(|entry| entry.state != MemberState::InSync) {
-                    return Err(AddError::NotInSync);
+                    return Err(OrderError::NotInSync);
                 }
                 if self.replacement_in(role / self.width) != 0 {
-                    return Err(AddError::Replaced);
+                    return Err(OrderError::Replaced);
                 }
                 None
             }
-            JoinAs::Spare if self.width == 1 => return Err(AddError::OneCopy),
+            JoinAs::Spare if self.width == 1 => return Err(OrderError::OneCopy),
             // A device with member metadata would bring its old state with it when it becomes a
             // member.
-            JoinAs::Spare if newcomer.found.is_some() => return Err(AddError::Taken),
+            JoinAs::Spare if newcomer.found.is_some() => return Err(OrderError::Taken),
             JoinAs::Spare => None,
         };
         if role.is_none() && self.table.entries.len() == members + SPARES_MAX {
-            return Err(AddError::Full);
+            return Err(OrderError::Full);
         }
         if let Some(damage) = newcomer.found.as_ref().and_then(|found| found.damage) {
-            return Err(AddError::Damaged(damage));
+            return Err(OrderError::Damaged(damage));
         }
         if newcomer.device_bytes < layout::device_bytes(&self.geometry, self.data_at) {
-            return Err(AddError::TooSmall);
+            return Err(OrderError::TooSmall);
         }
         let others = (0..).zip(&self.table.entries).filter(|(at, _)| Some(*at) != role);
         if others.map(|(_, entry)| entry).any(|entry| entry.member == newcomer.id) {
-            return Err(AddError::Doubled);
+            return Err(OrderError::Doubled);
         }
         if let Some(FoundDevice { superblock, .. }) = &newcomer.found {
             if superblock.table.array != self.table.array {
-                return Err(AddError::Foreign);
+                return Err(OrderError::Foreign);
             }
             if self.table.relation_of(&superblock.table) != Relation::Ancestor {
-                return Err(AddError::Diverged);
+                return Err(OrderError::Diverged);
             }
         }
         Ok(())

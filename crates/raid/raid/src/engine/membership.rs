@@ -291,7 +291,14 @@ impl Engine {
         if self.uncounted.take().is_some() {
             return self.start_update(out);
         }
-        self.promote_stored();
+        // Members that the table has in sync are read from now on.
+        for (at, entry) in self.table.entries.iter().enumerate() {
+            let was_stored = self.update.in_sync & (1 << at) != 0;
+            if was_stored && entry.state == MemberState::InSync {
+                let (set, bit) = self.copy_at(self.places[at]);
+                self.sets[set].in_sync |= bit;
+            }
+        }
         if self.update.failure == FailureStage::Storing {
             self.update.failure = FailureStage::None;
         }
@@ -305,17 +312,6 @@ impl Engine {
             self.release_settled(out);
         }
         self.start_update(out);
-    }
-
-    /// Starts reading from members that the table has in sync.
-    fn promote_stored(&mut self) {
-        for (at, entry) in self.table.entries.iter().enumerate() {
-            let was_stored = self.update.in_sync & (1 << at) != 0;
-            if was_stored && entry.state == MemberState::InSync {
-                let (set, bit) = self.copy_at(self.places[at]);
-                self.sets[set].in_sync |= bit;
-            }
-        }
     }
 
     /// Members that know that they are in rebuild get writes from now on: before, they might be

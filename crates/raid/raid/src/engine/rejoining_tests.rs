@@ -37,34 +37,34 @@ fn a_device_that_cannot_be_a_member_is_refused_with_the_reason() {
     let member = JoinAs::Member(1);
     assert_eq!(refused(member, &|_| {}), None);
     assert_eq!(refused(member, &|device| device.device_bytes += 1), None);
-    assert_eq!(refused(member, &|device| device.device_bytes -= 1), Some(AddError::TooSmall));
+    assert_eq!(refused(member, &|device| device.device_bytes -= 1), Some(OrderError::TooSmall));
     let array = |device: &mut Newcomer| of_found(device).superblock.table.array = Id([8; 16]);
-    assert_eq!(refused(member, &array), Some(AddError::Foreign));
+    assert_eq!(refused(member, &array), Some(OrderError::Foreign));
     // It has gone on by itself, for one epoch or for many.
     let lineage = |device: &mut Newcomer| of_found(device).superblock.table.lineage ^= 1;
-    assert_eq!(refused(member, &lineage), Some(AddError::Diverged));
+    assert_eq!(refused(member, &lineage), Some(OrderError::Diverged));
     let epoch = |device: &mut Newcomer| of_found(device).superblock.table.epoch += 100;
-    assert_eq!(refused(member, &epoch), Some(AddError::Diverged));
+    assert_eq!(refused(member, &epoch), Some(OrderError::Diverged));
     let damage = Damage::Truncated { has: 1, says: 2 };
     let damaged = |device: &mut Newcomer| of_found(device).damage = Some(damage);
-    assert_eq!(refused(member, &damaged), Some(AddError::Damaged(damage)));
+    assert_eq!(refused(member, &damaged), Some(OrderError::Damaged(damage)));
     for other in [0, 2, 3] {
         let id = engine.table.entries[other].member;
-        assert_eq!(refused(member, &|device| device.id = id), Some(AddError::Doubled), "{other}");
+        assert_eq!(refused(member, &|device| device.id = id), Some(OrderError::Doubled), "{other}");
     }
     for role in [0, 2, 4, 255] {
-        assert_eq!(refused(JoinAs::Member(role), &|_| {}), Some(AddError::Taken), "{role}");
+        assert_eq!(refused(JoinAs::Member(role), &|_| {}), Some(OrderError::Taken), "{role}");
     }
-    assert_eq!(refused(JoinAs::Spare, &|_| {}), Some(AddError::Taken));
+    assert_eq!(refused(JoinAs::Spare, &|_| {}), Some(OrderError::Taken));
     // As a replacement it would be itself twice.
-    assert_eq!(refused(JoinAs::Replacement(0), &|_| {}), Some(AddError::Doubled));
+    assert_eq!(refused(JoinAs::Replacement(0), &|_| {}), Some(OrderError::Doubled));
     let (mut unsettled, mut out) = running(RaidLevel::Raid10);
     unsettled.member_failed(1, &mut out);
     let refused = unsettled.refuse_newcomer(member, &newcomer(back.clone()));
-    assert_eq!(refused, Err(AddError::NotRunning));
+    assert_eq!(refused, Err(OrderError::NotRunning));
     unsettled.member_failed(0, &mut out);
     assert_eq!(unsettled.status().stopped, Some(StopReason::LastCopy(0)));
-    assert_eq!(unsettled.refuse_newcomer(member, &newcomer(back)), Err(AddError::NotRunning));
+    assert_eq!(unsettled.refuse_newcomer(member, &newcomer(back)), Err(OrderError::NotRunning));
 }
 
 fn owner(op: &MemberOp) -> OpOwner {

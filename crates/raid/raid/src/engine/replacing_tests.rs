@@ -11,7 +11,7 @@ fn newcomer(device: u8) -> Newcomer {
     Newcomer { device, device_bytes, id: Id([device + 100; 16]), found: None }
 }
 
-fn add(engine: &mut Engine, what: JoinAs, device: u8) -> Result<(), AddError> {
+fn add(engine: &mut Engine, what: JoinAs, device: u8) -> Result<(), OrderError> {
     engine.refuse_newcomer(what, &newcomer(device))?;
     engine.add(what, &newcomer(device), &mut EngineOutput::default())
 }
@@ -139,18 +139,18 @@ fn what_cannot_be_replaced_or_be_a_spare_is_refused() {
     let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.member_failed(3, &mut out);
     complete_all(&mut engine, &mut out);
-    assert_eq!(add(&mut engine, JoinAs::Replacement(3), 7), Err(AddError::NotInSync));
-    assert_eq!(add(&mut engine, JoinAs::Replacement(4), 7), Err(AddError::NotInSync));
+    assert_eq!(add(&mut engine, JoinAs::Replacement(3), 7), Err(OrderError::NotInSync));
+    assert_eq!(add(&mut engine, JoinAs::Replacement(4), 7), Err(OrderError::NotInSync));
     add(&mut engine, JoinAs::Replacement(0), 7).unwrap();
-    assert_eq!(add(&mut engine, JoinAs::Replacement(1), 8), Err(AddError::Replaced));
-    assert_eq!(add(&mut engine, JoinAs::Replacement(2), 7), Err(AddError::Doubled));
+    assert_eq!(add(&mut engine, JoinAs::Replacement(1), 8), Err(OrderError::Replaced));
+    assert_eq!(add(&mut engine, JoinAs::Replacement(2), 7), Err(OrderError::Doubled));
     for device in 8..15 {
         add(&mut engine, JoinAs::Spare, device).unwrap();
     }
-    assert_eq!(add(&mut engine, JoinAs::Spare, 15), Err(AddError::Full));
-    assert_eq!(add(&mut engine, JoinAs::Replacement(2), 15), Err(AddError::Full));
+    assert_eq!(add(&mut engine, JoinAs::Spare, 15), Err(OrderError::Full));
+    assert_eq!(add(&mut engine, JoinAs::Replacement(2), 15), Err(OrderError::Full));
     let (mut striped, _) = running(RaidLevel::Raid0);
-    assert_eq!(add(&mut striped, JoinAs::Spare, 7), Err(AddError::OneCopy));
+    assert_eq!(add(&mut striped, JoinAs::Spare, 7), Err(OrderError::OneCopy));
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_scrub_waits_for_the_copies_of_a_rebuild_whose_member_failed() {
         engine.completed(op.tag, OpOutcome::Done, &mut out);
     }
     let status = engine.status().scrub.unwrap();
-    assert_eq!((status.is_running, status.done), (false, status.all));
+    assert_eq!((status.is_running, status.done_bytes), (false, status.all_bytes));
     // Of the other set.
     assert_eq!(compared, (1 << 26) / CHUNK);
 }

@@ -4,7 +4,7 @@
 
 use super::lanes::{ChunkPart, PartKind, PartPhase};
 use super::output::{EngineOutput, RequestCompletion};
-use super::{Engine, RequestError, Run};
+use super::{Engine, Run};
 use crate::geometry::{BytePlace, SECTOR};
 
 /// The kind of a request.
@@ -33,19 +33,22 @@ pub struct ArrayRequest {
     pub buffer: u32,
 }
 
-/// Why a request is not taken.
+/// Why a request is not taken, or failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum SubmitError {
+pub enum RequestError {
     /// No slot is free: submit the request again after the next answer.
     #[error("the engine's limit of requests in flight is reached")]
     Busy,
     /// Its bounds are not multiples of 512 bytes.
-    #[error("offset and length must be multiples of 512, and the length not zero")]
+    #[error("offset and length must be multiples of 512, and the length must not be zero")]
     Unaligned,
     /// Beyond the end, or too long.
-    #[error("the request reaches beyond the end of the array, or is longer than it permits")]
+    #[error("the request extends beyond the end of the array, or is too long")]
     Beyond,
-    /// The array has stopped.
+    /// No copy could be read.
+    #[error("no copy can be read")]
+    Unreadable,
+    /// The array has stopped; whether a write that was taken took place is not known.
     #[error("the array has stopped")]
     Stopped,
 }
@@ -64,14 +67,14 @@ impl Engine {
     /// Takes a request.
     ///
     /// # Errors
-    /// [`SubmitError`]; nothing has changed then.
+    /// [`RequestError`]; nothing has changed then.
     pub fn submit(
         &mut self,
         request: ArrayRequest,
         out: &mut EngineOutput,
-    ) -> Result<(), SubmitError> {
+    ) -> Result<(), RequestError> {
         if matches!(self.run, Run::Stopped(_)) || self.is_closing {
-            return Err(SubmitError::Stopped);
+            return Err(RequestError::Stopped);
         }
         if request.kind == RequestKind::Flush {
             // Every answered write is durable on all copies.
@@ -79,7 +82,7 @@ impl Engine {
             return Ok(());
         }
         let parts = self.parts_of(&request)?;
-        let slot = self.free_requests.pop().ok_or(SubmitError::Busy)?;
+        let slot = self.free_requests.pop().ok_or(RequestError::Busy)?;
         let (tag, buffer) = (request.tag, request.buffer);
         self.requests[usize::from(slot)] =
             RequestSlot { tag, buffer, parts, ..RequestSlot::default() };
@@ -96,22 +99,22 @@ impl Engine {
     }
 
     /// How many parts a request has, if it can be taken now.
-    fn parts_of(&self, request: &ArrayRequest) -> Result<u16, SubmitError> {
+    fn parts_of(&self, request: &ArrayRequest) -> Result<u16, RequestError> {
         let (sector, length) = (SECTOR, u64::from(request.length));
         if length == 0 || !request.offset.is_multiple_of(sector) || !length.is_multiple_of(sector) {
-            return Err(SubmitError::Unaligned);
+            return Err(RequestError::Unaligned);
         }
-        let end = request.offset.checked_add(length).ok_or(SubmitError::Beyond)?;
+        let end = request.offset.checked_add(length).ok_or(RequestError::Beyond)?;
         if end > self.size {
-            return Err(SubmitError::Beyond);
+            return Err(RequestError::Beyond);
         }
         let shift = self.chunk_shift;
         let parts = ((end - 1) >> shift) - (request.offset >> shift) + 1;
         if parts > u64::from(self.parts_max) {
-            return Err(SubmitError::Beyond);
+            return Err(RequestError::Beyond);
         }
         if parts as usize > self.free_parts.len() {
-            Err(SubmitError::Busy)
+            Err(RequestError::Busy)
         } else {
             Ok(parts as u16)
         }

@@ -13,88 +13,31 @@
 //! read during a resync, and sets with one copy in sync.
 
 use super::output::{EngineOutput, MemberOpKind, OpOutcome};
-use super::{Engine, Members, RequestError, Run};
+use super::{Engine, Members, OrderError, RequestError, Run};
 use crate::geometry::BytePlace;
 use durio_base::RaidLevel;
+use durio_observe::{ArrayScrub, MismatchPlace};
 
 /// Limit of mismatches listed with their place.
 pub const MISMATCHES_KEPT: usize = 64;
-
-/// Why a scrub does not start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ScrubError {
-    /// At level 0, there is no other copy to compare with.
-    #[error("level 0 keeps one copy of everything: there is nothing to compare")]
-    OneCopy,
-    /// One is on its way.
-    #[error("a scrub is running")]
-    Running,
-    /// It has not started, is being closed, or has stopped.
-    #[error("the array does not run")]
-    NotRunning,
-}
-
-/// A copy of a chunk that differs from the first copy in sync.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mismatch {
-    /// The first byte of the chunk, in bytes of the array.
-    pub offset: u64,
-    /// The member that has it.
-    pub role: u8,
-}
-
-/// The newest scrub's progress and findings.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ScrubStatus {
-    /// False when it is complete, or was stopped.
-    pub is_running: bool,
-    /// It writes copies that differ, or could not be read.
-    pub repair: bool,
-    /// Bytes covered, in one copy of each set.
-    pub done: u64,
-    /// Bytes to cover, in one copy of each set.
-    pub all: u64,
-    /// The skipped part of `done`: copies may differ, or fewer than two are in sync.
-    pub skipped: u64,
-    /// Copies of chunks that differ from the first in sync.
-    pub mismatches: u64,
-    /// Copies of chunks that could not be read.
-    pub unreadable: u64,
-    /// Copies of chunks that were written, of both kinds.
-    pub repaired: u64,
-    /// The first mismatches, at most [`MISMATCHES_KEPT`].
-    pub places: Vec<Mismatch>,
-}
 
 /// The scrub, and its chunk on the way.
 #[derive(Debug, Default)]
 pub(super) struct Scrub {
     /// `None` before the first.
-    status: Option<ScrubStatus>,
+    pub(super) status: Option<ArrayScrub>,
     /// The current scrub: operations of an earlier one are ignored.
     number: u32,
     /// Copies are being compared with the source.
-    is_comparing: bool,
+    pub(super) is_comparing: bool,
     differing: Members,
     /// Copies that are written.
-    repairing: Members,
+    pub(super) repairing: Members,
 }
 
 impl Scrub {
-    pub(super) fn status(&self) -> Option<&ScrubStatus> {
-        self.status.as_ref()
-    }
-
     pub(super) fn is_running(&self) -> bool {
         self.status.as_ref().is_some_and(|status| status.is_running)
-    }
-
-    pub(super) fn is_comparing(&self) -> bool {
-        self.is_comparing
-    }
-
-    pub(super) fn repairing(&self) -> Members {
-        self.repairing
     }
 
     pub(super) fn stop(&mut self) {
@@ -104,7 +47,7 @@ impl Scrub {
     }
 
     /// The status of the scrub with this number, if it is the newest.
-    fn status_of(&mut self, number: u32) -> Option<&mut ScrubStatus> {
+    fn status_of(&mut self, number: u32) -> Option<&mut ArrayScrub> {
         self.status.as_mut().filter(|_| self.number == number)
     }
 }
@@ -115,24 +58,24 @@ impl Engine {
     /// progress.
     ///
     /// # Errors
-    /// [`ScrubError`]; nothing has changed then.
-    pub fn scrub(&mut self, repair: bool, out: &mut EngineOutput) -> Result<(), ScrubError> {
+    /// [`OrderError`]; nothing has changed then.
+    pub fn scrub(&mut self, repair: bool, out: &mut EngineOutput) -> Result<(), OrderError> {
         if self.geometry.level == RaidLevel::Raid0 {
-            return Err(ScrubError::OneCopy);
+            return Err(OrderError::NothingToCompare);
         }
         if self.run != Run::Running || self.is_closing {
-            return Err(ScrubError::NotRunning);
+            return Err(OrderError::NoScrub);
         }
         if self.scrub.is_running() {
-            return Err(ScrubError::Running);
+            return Err(OrderError::Scrubbing);
         }
         self.scrub.number = self.scrub.number.wrapping_add(1);
-        self.scrub.status = Some(ScrubStatus {
+        self.scrub.status = Some(ArrayScrub {
             is_running: true,
-            repair,
-            all: u64::from(self.geometry.sets()) * self.geometry.member_bytes,
+            repairs: repair,
+            all_bytes: u64::from(self.geometry.sets()) * self.geometry.member_bytes,
             places: Vec::with_capacity(MISMATCHES_KEPT),
-            ..ScrubStatus::default()
+            ..ArrayScrub::default()
         });
         self.has_background = true;
         self.pump(out);
@@ -148,13 +91,13 @@ impl Engine {
     pub(super) fn scrub_next(&mut self, out: &mut EngineOutput) {
         let (member_bytes, chunk) = (self.geometry.member_bytes, u64::from(self.geometry.chunk));
         while let Some(status) = self.scrub.status.as_mut().filter(|status| status.is_running) {
-            if status.done == status.all {
+            if status.done_bytes == status.all_bytes {
                 status.is_running = false;
                 return;
             }
             self.has_background = true;
-            let set = (status.done / member_bytes) as u8;
-            let place = BytePlace { set, offset: status.done % member_bytes, column: 0 };
+            let set = (status.done_bytes / member_bytes) as u8;
+            let place = BytePlace { set, offset: status.done_bytes % member_bytes, column: 0 };
             let left_in_set = member_bytes - place.offset;
             // Stripes need all members.
             let needed = if self.parities > 0 { self.width } else { 2 };
@@ -163,19 +106,18 @@ impl Engine {
             let skipped = match self.regions[region as usize].needs_sync {
                 _ if has_one => left_in_set,
                 true => chunk,
-                false => return self.scrub_chunk(self.scrub.number, place, out),
+                false => {
+                    let scrub = &mut self.scrub;
+                    (scrub.is_comparing, scrub.differing, scrub.repairing) = (false, 0, 0);
+                    let job = super::copying::CopyJob::Scrub { number: scrub.number };
+                    return self.start_copy(job, place, out);
+                }
             };
             if let Some(status) = &mut self.scrub.status {
-                status.done += skipped;
-                status.skipped += skipped;
+                status.done_bytes += skipped;
+                status.skipped_bytes += skipped;
             }
         }
-    }
-
-    fn scrub_chunk(&mut self, number: u32, place: BytePlace, out: &mut EngineOutput) {
-        let scrub = &mut self.scrub;
-        (scrub.is_comparing, scrub.differing, scrub.repairing) = (false, 0, 0);
-        self.start_copy(super::copying::CopyJob::Scrub { number }, place, out);
     }
 
     /// The first copy was read.
@@ -247,10 +189,11 @@ impl Engine {
         };
         status.mismatches += u64::from(differing.count_ones());
         let room = MISMATCHES_KEPT.saturating_sub(status.places.len());
-        let places = roles.into_iter().take(room).map(|role| Mismatch { offset, role });
+        let places =
+            roles.into_iter().take(room).map(|role| MismatchPlace { offset_bytes: offset, role });
         status.places.extend(places);
         let wrong = differing | (part.tried & in_sync);
-        if !status.repair || wrong == 0 {
+        if !status.repairs || wrong == 0 {
             return self.finish(index, Ok(()), out);
         }
         self.scrub.repairing = wrong;
@@ -264,7 +207,7 @@ impl Engine {
         let repaired = self.scrub.repairing & in_sync;
         let chunk = u64::from(self.geometry.chunk);
         if let Some(status) = self.scrub.status_of(number) {
-            status.done += chunk;
+            status.done_bytes += chunk;
             status.unreadable += u64::from((part.tried & in_sync).count_ones());
             status.repaired += u64::from(repaired.count_ones());
         }

@@ -10,6 +10,7 @@ use crate::{
     assemble,
 };
 use durio_base::RaidLevel;
+use durio_observe::MismatchPlace;
 
 /// Level 5 of four members: the first stripe has its parity on member 3, its first chunk on member 0. Parities were
 /// never made, and member 0 has failed.
@@ -205,7 +206,7 @@ fn a_scrub_of_stripes_compares_each_parity_and_names_the_stripe_and_the_member_o
             let (mut engine, mut out) = running(level);
             engine.scrub(repair, &mut out).unwrap();
             let begun = engine.status().scrub.unwrap();
-            assert_eq!((begun.is_running, begun.done, begun.all), (true, 0, 1 << 26));
+            assert_eq!((begun.is_running, begun.done_bytes, begun.all_bytes), (true, 0, 1 << 26));
             // Of four members the last has P of each fourth stripe, and Q of the one after it.
             let ops = scrub_all(&mut engine, &mut out, &[3]);
             let compares = ops.iter().filter(|op| op.kind == MemberOpKind::Compare);
@@ -215,9 +216,15 @@ fn a_scrub_of_stripes_compares_each_parity_and_names_the_stripe_and_the_member_o
             let found = (status.mismatches, status.repaired, status.unreadable);
             assert_eq!(found, (wrong, repaired, 0), "{level:?}");
             let offset = second * u64::from(CHUNK);
-            let places = [Mismatch { offset: 0, role: 3 }, Mismatch { offset, role: 3 }];
+            let places = [
+                MismatchPlace { offset_bytes: 0, role: 3 },
+                MismatchPlace { offset_bytes: offset, role: 3 },
+            ];
             assert_eq!((&status.places[..2], status.places.len()), (&places[..], 64), "{level:?}");
-            assert_eq!((status.is_running, status.done, status.skipped), (false, 1 << 26, 0));
+            assert_eq!(
+                (status.is_running, status.done_bytes, status.skipped_bytes),
+                (false, 1 << 26, 0)
+            );
         }
         // Without a member nothing tells data and parity apart.
         let (mut engine, mut out) = running(level);
@@ -226,6 +233,9 @@ fn a_scrub_of_stripes_compares_each_parity_and_names_the_stripe_and_the_member_o
         engine.scrub(false, &mut out).unwrap();
         assert!(complete_all(&mut engine, &mut out).is_empty(), "{level:?}");
         let status = engine.status().scrub.unwrap();
-        assert_eq!((status.is_running, status.done, status.skipped), (false, 1 << 26, 1 << 26));
+        assert_eq!(
+            (status.is_running, status.done_bytes, status.skipped_bytes),
+            (false, 1 << 26, 1 << 26)
+        );
     }
 }

@@ -5,9 +5,10 @@ use super::*;
 use crate::map_page::{self, DIRTY, PageName};
 use crate::{
     ArrayRequest, AssembleOptions, FoundDevice, Id, Member, MemberEntry, MemberOp, MemberOpKind,
-    OpBuffer, RequestKind, SubmitError, assemble, create,
+    OpBuffer, RequestKind, assemble, create,
 };
 use durio_base::RaidLevel;
+use durio_observe::MismatchPlace;
 
 pub(super) const CHUNK: u32 = 16 << 10;
 
@@ -139,7 +140,7 @@ fn the_last_copy_is_never_given_up_and_stops_the_array() {
     assert_eq!(engine.status().stopped, Some(StopReason::LastCopy(1)));
     assert_eq!(engine.status().roles[1].state, MemberState::InSync);
     assert_eq!(out.answers[0].result, Err(RequestError::Stopped));
-    assert_eq!(engine.submit(write(2, 0), &mut out), Err(SubmitError::Stopped));
+    assert_eq!(engine.submit(write(2, 0), &mut out), Err(RequestError::Stopped));
 }
 
 #[test]
@@ -179,7 +180,7 @@ fn a_closed_array_leaves_nothing_dirty() {
     complete_all(&mut engine, &mut out);
     assert!(engine.is_idle());
     assert_eq!(engine.status().regions_dirty, 0);
-    assert_eq!(engine.submit(write(2, 0), &mut out), Err(SubmitError::Stopped));
+    assert_eq!(engine.submit(write(2, 0), &mut out), Err(RequestError::Stopped));
 }
 
 #[test]
@@ -214,10 +215,10 @@ fn what_is_no_request_is_refused() {
         let request = ArrayRequest { length, ..write(1, offset) };
         engine.submit(request, &mut EngineOutput::default()).unwrap_err()
     };
-    assert_eq!(refused(&mut engine, 100, 512), SubmitError::Unaligned);
-    assert_eq!(refused(&mut engine, 0, 0), SubmitError::Unaligned);
-    assert_eq!(refused(&mut engine, size - 512, 1024), SubmitError::Beyond);
-    assert_eq!(refused(&mut engine, u64::MAX - 511, 1024), SubmitError::Beyond);
+    assert_eq!(refused(&mut engine, 100, 512), RequestError::Unaligned);
+    assert_eq!(refused(&mut engine, 0, 0), RequestError::Unaligned);
+    assert_eq!(refused(&mut engine, size - 512, 1024), RequestError::Beyond);
+    assert_eq!(refused(&mut engine, u64::MAX - 511, 1024), RequestError::Beyond);
     let kind = RequestKind::Flush;
     engine.submit(ArrayRequest { kind, length: 0, ..write(5, 0) }, &mut out).unwrap();
     assert_eq!(answers(&mut out), [5]);
@@ -370,7 +371,7 @@ pub(super) fn scrub_all(
     all
 }
 
-fn scrub_status(engine: &Engine) -> ScrubStatus {
+fn scrub_status(engine: &Engine) -> ArrayScrub {
     engine.status().scrub.unwrap()
 }
 
@@ -384,7 +385,7 @@ fn a_scrub_compares_each_chunk_of_each_set_and_writes_nothing() {
     let (mut engine, mut out) = running(RaidLevel::Raid10);
     engine.scrub(false, &mut out).unwrap();
     assert!(!engine.is_idle());
-    assert_eq!(engine.scrub(true, &mut out), Err(ScrubError::Running));
+    assert_eq!(engine.scrub(true, &mut out), Err(OrderError::Scrubbing));
     let ops = scrub_all(&mut engine, &mut out, &[3]);
     let chunks = (1 << 26) / CHUNK as usize;
     let expected = |first, second| [vec![first; chunks], vec![second; chunks]].concat();
@@ -392,12 +393,11 @@ fn a_scrub_compares_each_chunk_of_each_set_and_writes_nothing() {
     assert_eq!(of_kind(&ops, MemberOpKind::Compare), expected(1, 3));
     assert_eq!(ops.len(), 4 * chunks);
     let status = scrub_status(&engine);
-    assert_eq!((status.done, status.skipped), (2 << 26, 0));
+    assert_eq!((status.done_bytes, status.skipped_bytes), (2 << 26, 0));
     assert_eq!((status.mismatches, status.repaired), (chunks as u64, 0));
     assert_eq!(status.places.len(), 64);
     // The second set has every other chunk of the array.
-    let second = Mismatch { offset: 3 * u64::from(CHUNK), role: 3 };
-    assert_eq!(status.places[1], second);
+    assert_eq!(status.places[1], MismatchPlace { offset_bytes: 3 * u64::from(CHUNK), role: 3 });
     assert!(!status.is_running && engine.is_idle());
 }
 
@@ -423,7 +423,7 @@ fn a_repair_marks_the_region_before_it_writes_the_copy_that_differs() {
     scrub_all(&mut engine, &mut out, &[]);
     let status = scrub_status(&engine);
     assert_eq!((status.mismatches, status.repaired), (1, 1));
-    assert_eq!(status.places, [Mismatch { offset: 0, role: 1 }]);
+    assert_eq!(status.places, [MismatchPlace { offset_bytes: 0, role: 1 }]);
 }
 
 #[test]
@@ -488,7 +488,7 @@ fn the_larger_a_chunk_the_more_requests_pass() {
 #[test]
 fn a_scrub_of_level_0_is_refused() {
     let (mut engine, mut out) = running(RaidLevel::Raid0);
-    assert_eq!(engine.scrub(true, &mut out), Err(ScrubError::OneCopy));
+    assert_eq!(engine.scrub(true, &mut out), Err(OrderError::NothingToCompare));
     assert_eq!(engine.status().scrub, None);
 }
 
@@ -499,8 +499,8 @@ fn a_scrub_of_an_array_that_is_closed_is_refused_and_one_that_runs_ends() {
     engine.close(&mut out);
     complete_all(&mut engine, &mut out);
     assert!(engine.is_idle());
-    assert_eq!(scrub_status(&engine).done, u64::from(CHUNK));
-    assert_eq!(engine.scrub(true, &mut out), Err(ScrubError::NotRunning));
+    assert_eq!(scrub_status(&engine).done_bytes, u64::from(CHUNK));
+    assert_eq!(engine.scrub(true, &mut out), Err(OrderError::NoScrub));
 }
 
 #[test]
@@ -526,7 +526,7 @@ fn a_scrub_waits_until_a_member_is_rebuilt() {
     // One set had one copy in sync when the scrub came to it; at most a chunk of the other was begun.
     assert!(early <= 1 && late.len() >= (1 << 26) / CHUNK as usize - 1, "{early} {}", late.len());
     let status = scrub_status(&engine);
-    assert_eq!((status.done, status.mismatches), (status.all, 0));
+    assert_eq!((status.done_bytes, status.mismatches), (status.all_bytes, 0));
 }
 
 #[test]
@@ -541,9 +541,9 @@ fn what_is_left_of_a_stopped_scrub_does_not_count_for_the_next() {
     let compare = out.ops.pop().unwrap();
     engine.completed(compare.tag, OpOutcome::Differs, &mut out);
     assert_eq!(of_kind(&out.ops, MemberOpKind::Read), [0]);
-    assert_eq!((scrub_status(&engine).done, scrub_status(&engine).mismatches), (0, 0));
+    assert_eq!((scrub_status(&engine).done_bytes, scrub_status(&engine).mismatches), (0, 0));
     scrub_all(&mut engine, &mut out, &[]);
-    assert_eq!(scrub_status(&engine).done, 2 << 26);
+    assert_eq!(scrub_status(&engine).done_bytes, 2 << 26);
 }
 
 #[test]
@@ -583,7 +583,7 @@ fn a_chunk_whose_first_copy_fails_is_compared_again_with_another() {
     let first = ops.iter().find(|op| op.buffer.is_copy()).unwrap();
     assert_eq!((first.device, first.kind, first.offset), (1, MemberOpKind::Read, read.offset));
     let status = scrub_status(&engine);
-    assert_eq!((status.mismatches, status.done), (0, status.all));
+    assert_eq!((status.mismatches, status.done_bytes), (0, status.all_bytes));
 }
 
 #[test]
@@ -595,5 +595,5 @@ fn a_set_with_one_copy_in_sync_is_left_out() {
     let ops = scrub_all(&mut engine, &mut out, &[]);
     assert!(ops.iter().all(|op| op.device < 2));
     let status = scrub_status(&engine);
-    assert_eq!((status.done, status.skipped), (2 << 26, 1 << 26));
+    assert_eq!((status.done_bytes, status.skipped_bytes), (2 << 26, 1 << 26));
 }

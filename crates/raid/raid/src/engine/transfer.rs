@@ -285,7 +285,7 @@ impl Engine {
 
     /// True for the part of a scrub while its copies are compared.
     fn is_compared(&self, index: u16) -> bool {
-        index == self.copier.first_part && self.scrub.is_comparing()
+        index == self.copier.first_part && self.scrub.is_comparing
     }
 
     fn have_read(&mut self, index: u16, out: &mut EngineOutput) {

@@ -67,7 +67,7 @@ pub(super) struct LockedArray {
     have_looked: Threads,
     now: Duration,
     told: Duration,
-    is_closing: bool,
+    pub(super) is_closing: bool,
     is_over: bool,
 }
 
@@ -226,10 +226,6 @@ impl LockedArray {
         self.engine.close(&mut self.out);
     }
 
-    pub(super) const fn is_closing(&self) -> bool {
-        self.is_closing
-    }
-
     pub(super) fn status(&self) -> ServerStatus {
         let waiting: u32 = self.due.iter().map(|work| work.backlog).sum();
         ServerStatus {
@@ -239,14 +235,6 @@ impl LockedArray {
         }
     }
 
-    pub(super) fn fail(&mut self, device: u8) {
-        self.engine.member_failed(device, &mut self.out);
-    }
-
-    pub(super) fn scrub(&mut self, repair: bool) -> Result<(), ServerError> {
-        Ok(self.engine.scrub(repair, &mut self.out)?)
-    }
-
     pub(super) fn opened(&mut self, device: u8) {
         self.devices[usize::from(device)] =
             DeviceCounters { is_open: true, ..DeviceCounters::default() };
@@ -254,34 +242,16 @@ impl LockedArray {
 
     pub(super) fn add(&mut self, what: JoinAs, newcomer: &Newcomer) -> Result<(), ServerError> {
         let device = &mut self.devices[usize::from(newcomer.device)];
-        if device.is_used {
-            return Err(ServerError::Used);
-        }
-        if device.in_flight > 0 {
-            return Err(ServerError::Draining);
-        }
+        device.refuse_busy()?;
         self.engine.add(what, newcomer, &mut self.out)?;
         device.is_used = true;
         Ok(())
     }
 
-    pub(super) fn refuse_newcomer(
-        &self,
-        what: JoinAs,
-        newcomer: &Newcomer,
-    ) -> Result<(), ServerError> {
-        Ok(self.engine.refuse_newcomer(what, newcomer)?)
-    }
-
     /// Resets the state of an unused device.
     pub(super) fn forget(&mut self, device: u8) -> Result<(), ServerError> {
         let counters = &mut self.devices[usize::from(device)];
-        if counters.is_used {
-            return Err(ServerError::Used);
-        }
-        if counters.in_flight > 0 {
-            return Err(ServerError::Draining);
-        }
+        counters.refuse_busy()?;
         *counters = DeviceCounters::default();
         Ok(())
     }
@@ -350,7 +320,7 @@ mod tests {
             array.due[1].ops.push(op);
         }
         assert_eq!((array.due[1].ops.len(), array.devices[1].in_flight), (2, 1));
-        array.fail(1);
+        array.engine.member_failed(1, &mut array.out);
         array.note_lost();
         assert_eq!((array.due[1].ops.len(), array.devices[1].in_flight), (1, 0));
         assert_eq!(array.due[1].ops[0].device, 0);

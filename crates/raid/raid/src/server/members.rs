@@ -19,9 +19,6 @@ use crate::map_page::PageName;
 use crate::{Blocks, FoundDevice, RecognizedMember, SuperblockError, log_entry, recognize};
 
 /// Reads the superblocks of a device, and its map; an inner error if it is not a member.
-///
-/// # Errors
-/// If it cannot be read.
 pub fn find_member(
     file: &File,
     device: u8,
@@ -77,9 +74,6 @@ pub fn leave_unsynced(blocks: &mut Blocks, geometry: &Geometry) {
 }
 
 /// Zeroes a device's superblocks and map, so that it can no longer be taken for a member.
-///
-/// # Errors
-/// If it cannot be written.
 pub fn make_blank(file: &File, device_bytes: u64, geometry: &Geometry) -> io::Result<()> {
     let map = (0..layout::map_bytes(geometry) / BLOCK)
         .map(|number| layout::map_slot(0, 0) + number * BLOCK);
@@ -90,9 +84,6 @@ pub fn make_blank(file: &File, device_bytes: u64, geometry: &Geometry) -> io::Re
 }
 
 /// Writes blocks to their places, durably.
-///
-/// # Errors
-/// If one cannot be written.
 pub fn write_metadata(file: &File, blocks: &Blocks) -> io::Result<()> {
     let mut buffer = Buffers::new(1, BLOCK as usize);
     for (place, block) in blocks {

@@ -12,9 +12,7 @@ use std::sync::Arc;
 use durio_nbd::{Command, Connection, Export, Refusal, Request, Storage};
 
 use super::ArrayHandle;
-use super::queue::{
-    ArrayJob, Asker, Desk, FinishedJob, JobError, Mailbox, ServerState, WritePayload,
-};
+use super::queue::{ArrayJob, Asker, Desk, FinishedJob, Mailbox, ServerState, WritePayload};
 use crate::RequestKind;
 
 /// Pieces of one connection that are on their way: some more than the engine holds would wait there.
@@ -80,11 +78,8 @@ impl Connection for ArrayClient<'_> {
             if let Err(jobs) = self.desk.push_jobs(jobs) {
                 for ArrayJob { from, .. } in jobs {
                     if let Asker::Mailbox(number, mailbox) = from {
-                        mailbox.put(FinishedJob {
-                            number,
-                            result: Err(JobError::Ending),
-                            data: None,
-                        });
+                        let result = Err(Refusal::Shutdown);
+                        mailbox.put(FinishedJob { number, result, data: None });
                     }
                 }
             }
@@ -119,16 +114,12 @@ impl ArrayClient<'_> {
     }
 
     fn settle(&self, done: FinishedJob, piece: NbdPiece, request: &mut Request<'_>) {
-        let outcome = done.result.map_err(|error| match error {
-            JobError::Failed => Refusal::Io,
-            JobError::Ending => Refusal::Shutdown,
-        });
         let length = piece.length as usize;
         if let (Command::Read { into, .. }, Some(data)) = (&mut request.command, &done.data) {
             into[piece.within..][..length].copy_from_slice(&data.slot(0)[..length]);
         }
         done.data.into_iter().for_each(|buffers| self.desk.give_back(buffers));
-        request.outcome = request.outcome.and(outcome);
+        request.outcome = request.outcome.and(done.result);
     }
 }
 
@@ -291,13 +282,13 @@ mod tests {
         client.settle(done(Ok(()), Some(&[1, 2, 3, 4][..])), piece(4, 3), &mut request);
         client.settle(done(Ok(()), Some(&[5, 6][..])), piece(0, 2), &mut request);
         assert_eq!(request.outcome, Ok(()));
-        client.settle(done(Err(JobError::Failed), None), piece(8, 4), &mut request);
+        client.settle(done(Err(Refusal::Io), None), piece(8, 4), &mut request);
         client.settle(done(Ok(()), Some(&[7][..])), piece(2, 1), &mut request);
-        client.settle(done(Err(JobError::Ending), None), piece(8, 4), &mut request);
+        client.settle(done(Err(Refusal::Shutdown), None), piece(8, 4), &mut request);
         assert_eq!(request.outcome, Err(Refusal::Io));
         assert_eq!(into, [5, 6, 7, 9, 1, 2, 3, 9, 9, 9, 9, 9]);
         let mut other = Request { command: Command::Flush, outcome: Ok(()) };
-        client.settle(done(Err(JobError::Ending), None), piece(0, 0), &mut other);
+        client.settle(done(Err(Refusal::Shutdown), None), piece(0, 0), &mut other);
         assert_eq!(other.outcome, Err(Refusal::Shutdown));
     }
 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use durio_block::{Buffers, LentBuffer, MemberRing, RingWaker};
+use durio_nbd::Refusal;
 
 use super::ServerError;
 use super::array::{LockedArray, Threads};
@@ -54,17 +55,9 @@ pub(super) enum Asker {
 #[derive(Debug)]
 pub(super) struct FinishedJob {
     pub(super) number: u32,
-    pub(super) result: Result<(), JobError>,
+    /// [`Refusal::Io`] if the array cannot do it, [`Refusal::Shutdown`] if the server is ending.
+    pub(super) result: Result<(), Refusal>,
     pub(super) data: Option<Buffers>,
-}
-
-/// Why a job failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum JobError {
-    /// The array cannot do it.
-    Failed,
-    /// The server is ending.
-    Ending,
 }
 
 /// Where the answers of one front end's thread arrive.

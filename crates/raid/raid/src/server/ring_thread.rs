@@ -22,15 +22,16 @@ use durio_block::{
     Buffers, LentBuffer, MemberAction, MemberCompletion, MemberOperation, MemberRing, UblkKind,
     UblkRequest, WriteFlags,
 };
+use durio_nbd::Refusal;
 
 use super::array::{LockedArray, PieceName, TICK, ThreadWork, Threads};
 use super::queue::{
-    ArrayJob, Asker, BUFFERS_KEPT, Desk, FinishedJob, JobError, ServerState, WATCHED, WritePayload,
+    ArrayJob, Asker, BUFFERS_KEPT, Desk, FinishedJob, ServerState, WATCHED, WritePayload,
 };
 use super::{DEVICES_MAX, MemberFile, ServerError};
 use crate::{
     ArrayRequest, BLOCK, COPY_BUFFERS, MemberOp, MemberOpKind, OpBuffer, OpOutcome, OpTag,
-    RequestCompletion, RequestKind, SubmitError,
+    RequestCompletion, RequestError, RequestKind,
 };
 use buffers::{Own, Stripes};
 
@@ -82,7 +83,7 @@ struct SubmittedOp {
 /// A thread's private state.
 pub(super) struct RingThread {
     number: u8,
-    ring: Option<MemberRing>,
+    ring: MemberRing,
     shared: Arc<ServerState>,
     desk: Arc<Desk>,
     backlog: VecDeque<ArrayJob>,
@@ -133,7 +134,7 @@ impl RingThread {
         let zeros = ring.lend(zeros);
         Ok(Self {
             number,
-            ring: Some(ring),
+            ring,
             shared,
             desk,
             backlog: VecDeque::new(),
@@ -173,14 +174,16 @@ impl RingThread {
                 // yield between two copies.
                 std::thread::yield_now();
             }
-            self.begin_operations()?;
+            let mut ops = std::mem::take(&mut self.ops);
+            ops.iter().try_for_each(|op| self.begin(op))?;
+            ops.clear();
+            self.ops = ops;
             self.answer()?;
             if is_over {
                 return self.drain();
             }
             let patience = self.patience();
-            let ring = self.ring.as_mut().ok_or(ServerError::Ended)?;
-            is_time = ring.exchange(patience, &mut self.completions)?;
+            is_time = self.ring.exchange(patience, &mut self.completions)?;
             self.desk.awakes();
             self.has_news |= !self.completions.is_empty();
         }
@@ -201,16 +204,18 @@ impl RingThread {
         if self.desk.falls_asleep() { TICK } else { Duration::ZERO }
     }
 
-    fn ring(&mut self) -> Result<&mut MemberRing, ServerError> {
-        self.ring.as_mut().ok_or(ServerError::Ended)
-    }
-
     /// Hands all pending events to the engine.
     fn hand_in(&mut self, array: &mut LockedArray, is_time: bool) -> Result<(), ServerError> {
         self.completed(array);
         self.take_requests(array)?;
         self.take_incoming(array);
-        self.submit_backlog(array)?;
+        // As much of the backlog as the engine takes.
+        while let Some(job) = self.backlog.pop_front() {
+            if let Some(job) = self.submit(array, job)? {
+                self.backlog.push_front(job);
+                break;
+            }
+        }
         if is_time || !self.is_alone {
             self.looked = Instant::now();
             array.look(self.number, self.looked);
@@ -222,7 +227,7 @@ impl RingThread {
     /// go the way of all others. A request stays in its queue's thread, so a write wakes that one twice
     /// at most: when it comes, and when its last copy is durable.
     fn take_requests(&mut self, array: &mut LockedArray) -> Result<(), ServerError> {
-        while let Some(request) = self.ring()?.next_request() {
+        while let Some(request) = self.ring.next_request() {
             let UblkRequest { tag, kind, offset, length, buffer } = request;
             let from = Asker::Ublk(tag);
             let kind = match kind {
@@ -231,7 +236,7 @@ impl RingThread {
                 UblkKind::Flush => RequestKind::Flush,
                 UblkKind::Zero => RequestKind::Zero,
                 UblkKind::Other => {
-                    self.settle(from, Err(JobError::Failed), 0, Some(buffer))?;
+                    self.settle(from, Err(Refusal::Io), 0, Some(buffer))?;
                     continue;
                 }
             };
@@ -239,7 +244,7 @@ impl RingThread {
             let data = if kind == RequestKind::Write {
                 WritePayload::Lent(buffer)
             } else {
-                if let Some(unused) = self.ring()?.take_back(buffer) {
+                if let Some(unused) = self.ring.take_back(buffer) {
                     self.desk.give_back(unused);
                 }
                 WritePayload::None
@@ -258,22 +263,10 @@ impl RingThread {
         let Some(incoming) = self.desk.take() else { return };
         self.has_news |= !incoming.jobs.is_empty();
         self.backlog.extend(incoming.jobs);
-        let Some(ring) = &mut self.ring else { return };
         for order in incoming.orders {
-            order(ring, array);
+            order(&mut self.ring, array);
         }
-        self.is_alone = ring.serves_queue();
-    }
-
-    /// Gives the engine as much of the backlog as it takes.
-    fn submit_backlog(&mut self, array: &mut LockedArray) -> Result<(), ServerError> {
-        while let Some(job) = self.backlog.pop_front() {
-            if let Some(job) = self.submit(array, job)? {
-                self.backlog.push_front(job);
-                break;
-            }
-        }
-        Ok(())
+        self.is_alone = self.ring.serves_queue();
     }
 
     /// Takes this thread's work, and leaves the rest for other threads, which must be woken. With a
@@ -361,19 +354,22 @@ impl RingThread {
         let error = match array.engine.submit(request, &mut array.out) {
             Ok(()) => {
                 array.requests += 1;
-                self.keep_piece(piece, job)?;
+                let memory = self.lend(job.data).map_or(PieceMemory::None, PieceMemory::Written);
+                let piece = &mut self.pieces[piece as usize];
+                (piece.from, piece.length, piece.memory) = (Some(job.from), length, memory);
+                piece.serial = piece.serial.wrapping_add(1);
                 return Ok(None);
             }
             Err(error) => error,
         };
         self.free_pieces.push(piece);
-        if error == SubmitError::Busy {
+        if error == RequestError::Busy {
             return Ok(Some(job));
         }
-        let is_ending = error == SubmitError::Stopped && array.is_closing();
-        let error = if is_ending { JobError::Ending } else { JobError::Failed };
-        let data = self.lend(job.data)?;
-        self.settle(job.from, Err(error), job.length, data)?;
+        let is_ending = error == RequestError::Stopped && array.is_closing;
+        let error = if is_ending { Refusal::Shutdown } else { Refusal::Io };
+        let data = self.lend(job.data);
+        self.settle(job.from, Err(error), length, data)?;
         Ok(None)
     }
 
@@ -390,30 +386,12 @@ impl RingThread {
     }
 
     #[inline(always)]
-    fn keep_piece(&mut self, index: u32, job: ArrayJob) -> Result<(), ServerError> {
-        let ArrayJob { from, length, data, .. } = job;
-        let memory = self.lend(data)?.map_or(PieceMemory::None, PieceMemory::Written);
-        let piece = &mut self.pieces[index as usize];
-        (piece.from, piece.length, piece.memory) = (Some(from), length, memory);
-        piece.serial = piece.serial.wrapping_add(1);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn lend(&mut self, data: WritePayload) -> Result<Option<LentBuffer>, ServerError> {
-        Ok(match data {
+    fn lend(&mut self, data: WritePayload) -> Option<LentBuffer> {
+        match data {
             WritePayload::None => None,
             WritePayload::Lent(lent) => Some(lent),
-            WritePayload::Own(buffer) => Some(self.ring()?.lend(buffer)),
-        })
-    }
-
-    fn begin_operations(&mut self) -> Result<(), ServerError> {
-        let mut ops = std::mem::take(&mut self.ops);
-        ops.iter().try_for_each(|op| self.begin(op))?;
-        ops.clear();
-        self.ops = ops;
-        Ok(())
+            WritePayload::Own(buffer) => Some(self.ring.lend(buffer)),
+        }
     }
 
     fn begin(&mut self, op: &MemberOp) -> Result<(), ServerError> {
@@ -460,8 +438,7 @@ impl RingThread {
                 None
             }
         };
-        let ring = self.ring.as_mut().ok_or(ServerError::Ended)?;
-        ring.push(operation, buffer)?;
+        self.ring.push(operation, buffer)?;
         match self.flights.get_mut(index as usize) {
             Some(place) => *place = Some(flight),
             None => self.flights.push(Some(flight)),
@@ -509,7 +486,7 @@ impl RingThread {
                 PieceMemory::None => None,
             };
             // The status has the cause.
-            self.settle(from, answer.result.map_err(|_| JobError::Failed), length, buffer)?;
+            self.settle(from, answer.result.map_err(|_| Refusal::Io), length, buffer)?;
         }
         self.answers.clear();
         Ok(())
@@ -519,11 +496,11 @@ impl RingThread {
     fn settle(
         &mut self,
         from: Asker,
-        result: Result<(), JobError>,
+        result: Result<(), Refusal>,
         length: u32,
         buffer: Option<LentBuffer>,
     ) -> Result<(), ServerError> {
-        let ring = self.ring.as_mut().ok_or(ServerError::Ended)?;
+        let ring = &mut self.ring;
         match from {
             Asker::Mailbox(number, mailbox) => {
                 let data = buffer.and_then(|lent| ring.take_back(lent));
@@ -549,8 +526,7 @@ impl RingThread {
             if !is_busy || begin.elapsed() > self.timeout {
                 return Ok(());
             }
-            let ring = self.ring.as_mut().ok_or(ServerError::Ended)?;
-            ring.exchange(TICK, &mut self.completions)?;
+            self.ring.exchange(TICK, &mut self.completions)?;
         }
     }
 }
@@ -564,12 +540,12 @@ impl Drop for RingThread {
         for from in waiting.map(|job| job.from).chain(unanswered) {
             // The users of a ublk device wait for the next server.
             if let Asker::Mailbox(number, mailbox) = from {
-                mailbox.put(FinishedJob { number, result: Err(JobError::Ending), data: None });
+                mailbox.put(FinishedJob { number, result: Err(Refusal::Shutdown), data: None });
             }
         }
         // A member that was given up may never answer.
-        if let Some(ring) = self.ring.take().filter(|ring| ring.in_flight() > 0) {
-            ring.abandon();
+        if self.ring.in_flight() > 0 {
+            self.ring.abandon();
         }
     }
 }

@@ -251,7 +251,7 @@ fn a_thread_that_ends_by_a_fault_ends_the_others_and_everybody_is_told() {
     let handle = server.handle();
     let mut connections = [handle.connect(), handle.connect()];
     connections.iter_mut().for_each(|connection| write(connection.as_mut(), 0, &[1; 512]).unwrap());
-    let told = handle.order_to(1, |_, _| panic!("a fault, on purpose"));
+    let told = handle.order(1, |_, _| panic!("a fault, on purpose"));
     assert!(matches!(told, Err(ServerError::Ended)));
     while !server.threads.iter().all(thread::JoinHandle::is_finished) {
         thread::yield_now();

@@ -8,9 +8,9 @@
 use durio_block::Buffers;
 use durio_simdisk::{Chance, Profile};
 
+use super::case::{Reduction, SimEventKind};
 use super::drives::{Copies, Drive, Images, Liar, draw_geometry, draw_stripes, three_copies};
 use super::model::ArrayModel;
-use super::reduction::{Reduction, SimEventKind};
 use super::{Focus, Scenario, Tally};
 use crate::geometry::{BLOCK, Geometry, SECTOR};
 use crate::map_page::{REGIONS_PER_PAGE, simulate_regions_per_page};
@@ -315,10 +315,4 @@ impl CutCampaign {
         put_back.into_iter().for_each(|device| self.erase_unless_after(device, epoch));
         Ok(())
     }
-}
-
-/// The set of an entry of a table; `None` for a spare.
-pub(super) fn set_of(geometry: &Geometry, at: usize, replaces: Option<u8>) -> Option<u8> {
-    let role = if at < usize::from(geometry.members) { Some(at as u8) } else { replaces };
-    role.map(|role| role / geometry.set_members())
 }

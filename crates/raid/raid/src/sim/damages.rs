@@ -9,16 +9,15 @@
 //! image that is not older than the superblocks at the end that stays, and an image of a run that
 //! ended in a crash, put back before the next start: a member that was briefly away looks the same.
 
-use durio_base::Nanos;
-use durio_simdisk::{Chance, DiskRequest, Image};
+use durio_simdisk::{Chance, Image};
 
 use super::campaign::{CutCampaign, SMALL_PAGE};
+use super::case::SimEventKind;
 use super::drives::{Copies, Drive};
-use super::reduction::SimEventKind;
 use crate::claims::Damage;
 use crate::geometry::{BLOCK, SECTOR};
 use crate::superblock::{self, MemberState, MemberTable, Superblock};
-use crate::{AssembleOptions, FoundDevice, StartPlan, assemble, layout};
+use crate::{AssembleOptions, FoundDevice, StartPlan, assemble, layout, simulated};
 
 /// One life in this many starts with a damaged drive.
 const SHARE: u64 = 12;
@@ -100,7 +99,7 @@ impl CutCampaign {
             return None;
         }
         self.copies = Copies::default();
-        self.trace(|| format!("device {device} is again what it was while the array ran"));
+        self.trace(|| format!("device {device} is restored to an earlier state"));
         self.drives[usize::from(device)].keep(DriveRemains::ImageIn(0, size), Some(&image));
         self.tally.put_back += 1;
         self.serving &= !(1 << device);
@@ -136,7 +135,7 @@ impl CutCampaign {
             self.drives[at].bytes += more;
             return match self.drives[at].find(device) == Some(before) {
                 true => Ok(None),
-                false => Err(format!("device {device} grew, and is another")),
+                false => Err(format!("device {device} grew, and is treated as another")),
             };
         }
         let size = before.superblock.device_bytes;
@@ -182,8 +181,7 @@ impl CutCampaign {
 
     /// Whether a start that trusts only the others has all acknowledged data.
     fn can_do_without(&mut self, device: u8) -> bool {
-        let mut found: Vec<FoundDevice> =
-            (0..).zip(&mut self.drives).filter_map(|(at, drive)| drive.find(at)).collect();
+        let mut found = self.present();
         for present in found.iter_mut().filter(|present| present.device == device) {
             present.damage = Some(Damage::EndsDiffer);
         }
@@ -226,8 +224,7 @@ impl CutCampaign {
     /// Checks that all drives together know that it is old, then erases it: with others away, it
     /// would count with its old votes.
     fn check_restored(&mut self, device: u8) -> Result<(), String> {
-        let found: Vec<FoundDevice> =
-            (0..).zip(&mut self.drives).filter_map(|(at, drive)| drive.find(at)).collect();
+        let found = self.present();
         let options = AssembleOptions { rejoin: true, fault: self.fault, ..Default::default() };
         let plan = assemble(&found, options).map_err(|error| format!("restored: {error}"))?;
         self.check_damaged(Some(device), &plan)?;
@@ -281,8 +278,6 @@ impl Drive {
         if let Some(image) = image {
             image.read(from / SECTOR, &mut data);
         }
-        let write = DiskRequest::Write { sector: from / SECTOR, data: &data, fua: true };
-        // An honest disk with power accepts writes within its size.
-        let _ = self.disk.carry_out(0, Nanos::new(0), write, &mut []);
+        simulated::write_blocks(&mut self.disk, vec![(from, data)]);
     }
 }

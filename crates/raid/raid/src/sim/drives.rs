@@ -5,8 +5,8 @@
 
 use std::collections::HashSet;
 
-use durio_base::{Nanos, RaidLevel};
-use durio_simdisk::{Chance, Disk, DiskRequest, Image, Lie, NamedProfile, Profile, ZOO};
+use durio_base::RaidLevel;
+use durio_simdisk::{Chance, Disk, Image, Lie, NamedProfile, Profile, ZOO};
 use twox_hash::XxHash3_64;
 
 use super::Liars;
@@ -56,9 +56,7 @@ impl Drive {
         let mut data = [0; SECTOR as usize];
         self.disk.durable().read(sector, &mut data);
         data[byte] ^= 1;
-        let write = DiskRequest::Write { sector, data: &data, fua: true };
-        // An honest disk with power accepts writes within its size.
-        let _ = self.disk.carry_out(0, Nanos::new(0), write, &mut []);
+        simulated::write_blocks(&mut self.disk, vec![(sector * SECTOR, data.to_vec())]);
     }
 
     /// Cuts the power and restores it: operations in flight are lost.

@@ -26,7 +26,7 @@
 //! for honest ([`super::Liars::Believed`]): then everything is judged as in any campaign, and the lie must
 //! be found.
 
-use super::campaign::{CutCampaign, set_of};
+use super::campaign::CutCampaign;
 use super::drives::{Drive, Liar};
 use super::life::Life;
 use crate::geometry::SECTOR;
@@ -82,13 +82,15 @@ impl CutCampaign {
                 }
                 self.tally.went_back += 1;
                 if is_in_sync || entry.by_map {
-                    return Err(format!("device {device} went back and is trusted: {entry:?}"));
+                    return Err(format!(
+                        "device {device} was rolled back but is trusted: {entry:?}"
+                    ));
                 }
             } else if is_in_sync && self.serving & (1 << present) == 0 {
                 if !(was_in_sync && has_forgotten || is_newest) {
-                    return Err(format!("device {present} is not in sync, and is trusted"));
+                    return Err(format!("device {present} is not in sync but is trusted"));
                 }
-                let set = set_of(&self.geometry, at, entry.replaces);
+                let set = self.geometry.set_of(at, entry.replaces);
                 self.trace(|| format!("device {present} may lack something"));
                 self.tally.misled += 1;
                 set.into_iter().for_each(|set| self.weaken(set));
@@ -137,7 +139,7 @@ impl CutCampaign {
             let is_it = |device: &&FoundDevice| device.superblock.member == entry.member;
             let has_all = |device: &FoundDevice| self.serving & (1 << device.device) != 0;
             entry.state == MemberState::InSync
-                && set_of(&self.geometry, at, entry.replaces) == Some(set)
+                && self.geometry.set_of(at, entry.replaces) == Some(set)
                 && honest.iter().find(is_it).is_some_and(has_all)
         })
     }
@@ -170,7 +172,7 @@ impl Life<'_> {
         let mut vouched = 0_u64;
         let mut sets = 0;
         for (at, role) in self.engine.status().roles.iter().enumerate() {
-            let set = set_of(&geometry, at, role.replaces).map_or(0, |set| 1 << set);
+            let set = geometry.set_of(at, role.replaces).map_or(0, |set| 1 << set);
             let is_it = role.device == Some(device as u8);
             sets |= if is_it { set } else { 0 };
             vouched |= if !is_it && role.is_read { set } else { 0 };
@@ -220,7 +222,7 @@ impl Life<'_> {
                 let roles = self.engine.status().roles;
                 let at = roles.iter().position(|role| role.device == Some(op.device)).unwrap_or(0);
                 let geometry = self.campaign.geometry;
-                let set = set_of(&geometry, at, roles[at].replaces).unwrap_or(0);
+                let set = geometry.set_of(at, roles[at].replaces).unwrap_or(0);
                 let first = op.offset - self.campaign.data_at;
                 for offset in (first..first + u64::from(op.length)).step_by(SECTOR as usize) {
                     let place = crate::geometry::BytePlace { set, offset, column: 0 };
@@ -238,17 +240,12 @@ impl Life<'_> {
         let mut are_whole = vec![true; geometry.sets().into()];
         if self.campaign.suspect().is_some() {
             for (at, role) in self.engine.status().roles.iter().enumerate() {
-                if let Some(set) = set_of(&geometry, at, role.replaces) {
+                if let Some(set) = geometry.set_of(at, role.replaces) {
                     are_whole[usize::from(set)] &= role.is_read;
                 }
             }
         }
         are_whole
-    }
-
-    /// A slot has a new request.
-    pub(super) fn forget_source(&mut self, slot: usize) {
-        self.sources.requests[slot] = 0;
     }
 
     /// Whether a read may have found older data in a sector of its buffer: it was read from the
@@ -267,7 +264,7 @@ impl Life<'_> {
         let is_honest = |role: &RoleStatus| role.is_read && role.device != Some(device as u8);
         let roles = self.engine.status().roles;
         let honest = roles.iter().enumerate().filter(|(_, role)| is_honest(role));
-        let sets = honest.filter_map(|(at, role)| set_of(&geometry, at, role.replaces));
+        let sets = honest.filter_map(|(at, role)| geometry.set_of(at, role.replaces));
         let vouched = sets.fold(0_u64, |bits, set| bits | 1 << set);
         for sector in sectors {
             if vouched & (1 << geometry.locate(sector as u64 * SECTOR).set) != 0 {

@@ -5,11 +5,11 @@
 
 use durio_base::Nanos;
 
-use super::campaign::{CutCampaign, DEPTH, REQUEST_BYTES, set_of};
+use super::campaign::{CutCampaign, DEPTH, REQUEST_BYTES};
+use super::case::SimEventKind;
 use super::drives::STAMP;
 use super::media::{self, TrustedMembers};
 use super::model::ZERO;
-use super::reduction::SimEventKind;
 use crate::geometry::{BLOCK, SECTOR};
 use crate::simulated::SimulatedOp;
 use crate::superblock::MemberState;
@@ -158,7 +158,11 @@ impl<'a> Life<'a> {
             }
             self.step()?;
             let is_over = match self.campaign.hunts_starts {
-                true => self.is_cut_while_storing(),
+                true => {
+                    // A table that takes a member into sync is the rarest kind.
+                    let odds = if self.engine.is_promoting() { 8 } else { 64 };
+                    self.engine.is_storing() && self.campaign.chance.below(odds) == 0
+                }
                 false => self.is_cut_while_promoting(),
             };
             if is_over {
@@ -180,12 +184,6 @@ impl<'a> Life<'a> {
             && self.campaign.chance.below(12) == 0;
         self.campaign.misses_one |= is_cut;
         is_cut
-    }
-
-    /// A table that takes a member into sync is the rarest kind.
-    fn is_cut_while_storing(&mut self) -> bool {
-        let odds = if self.engine.is_promoting() { 8 } else { 64 };
-        self.engine.is_storing() && self.campaign.chance.below(odds) == 0
     }
 
     /// Runs until the first superblocks are stored.
@@ -232,13 +230,13 @@ impl<'a> Life<'a> {
         let geometry = self.campaign.geometry;
         let mut sets = vec![Vec::new(); geometry.sets().into()];
         for (at, role) in status.roles.iter().enumerate().filter(|(_, role)| role.is_read) {
-            let set = set_of(&geometry, at, role.replaces).zip(role.device);
+            let set = geometry.set_of(at, role.replaces).zip(role.device);
             let set = set.filter(|(_, device)| !self.campaign.is_suspect((*device).into()));
             set.into_iter()
                 .for_each(|(set, device)| sets[usize::from(set)].push((at, device.into())));
         }
         if status.roles.iter().any(|role| role.replaces.is_some()) {
-            return Err(format!("a replacement has not ended: {:?}", status.roles));
+            return Err(format!("a replacement has not finished: {:?}", status.roles));
         }
         let roles_in_sync = sets[0].len();
         let is_whole = self.are_whole();
@@ -357,7 +355,7 @@ impl<'a> Life<'a> {
         }
         self.campaign.trace(|| format!("request {number}: {kind:?} of sectors {first}+{sectors}"));
         self.asked[slot] = Some(asked);
-        self.forget_source(slot);
+        self.sources.requests[slot] = 0;
         if kind != RequestKind::Read {
             self.write_stamps(slot, &asked);
         }
@@ -492,7 +490,7 @@ impl<'a> Life<'a> {
             let answer = self.out.answers[at];
             let slot = answer.tag as usize;
             let Some(asked) = self.asked[slot].take() else {
-                return Err(format!("an answer to a request that was answered: {slot}"));
+                return Err(format!("a second answer to a request: {slot}"));
             };
             self.campaign.trace(|| format!("request {}: {:?}", asked.number, answer.result));
             if answer.result.is_ok() {
@@ -531,8 +529,9 @@ impl<'a> Life<'a> {
                 }
                 return Err(format!("request {number} read {value:?} of sector {at} of a liar"));
             }
-            let value = value
-                .ok_or_else(|| format!("request {number} read another place at sector {at}"))?;
+            let value = value.ok_or_else(|| {
+                format!("request {number} read data of another sector at sector {at}")
+            })?;
             if !self.campaign.model.read(at, number, value) {
                 let held = self.campaign.model.describe(at);
                 return Err(format!("request {number} read {value} of sector {at}; {held}"));
@@ -556,7 +555,7 @@ impl<'a> Life<'a> {
         let roles = self.engine.status().roles;
         let at = roles.iter().position(|role| role.device == Some(op.device)).unwrap_or(0);
         let role = roles[at];
-        let set = set_of(&self.campaign.geometry, at, role.replaces).unwrap_or(0);
+        let set = self.campaign.geometry.set_of(at, role.replaces).unwrap_or(0);
         if self.campaign.suspect().is_some() && self.is_suspect_set(set) {
             return Ok(());
         }
@@ -565,7 +564,7 @@ impl<'a> Life<'a> {
             MemberState::Rebuilding => !role.by_map || self.may_rejoin[region],
             _ => self.may_resync[region],
         };
-        if may { Ok(()) } else { Err(format!("region {region} is copied and was not dirty")) }
+        if may { Ok(()) } else { Err(format!("region {region} is copied but was not dirty")) }
     }
 
     /// Checks that all parities match the data, in a complete and idle array.

@@ -140,9 +140,7 @@ pub(super) fn check(
                 };
                 if !may_hold {
                     let held = model.describe(at);
-                    return Err(format!(
-                        "sector {at}: member {member} holds what it must not; {held}"
-                    ));
+                    return Err(format!("sector {at}: member {member} holds invalid data; {held}"));
                 }
                 is_equal &= *first.get_or_insert(value) == value;
             }
@@ -256,8 +254,10 @@ pub(super) fn check_parities(
     for sector in 0..geometry.member_bytes / SECTOR {
         let offset = sector * SECTOR;
         let stripe = geometry.stripe(offset);
-        let read = |role: u8| {
-            device_of(role).map(|device| sector_of(&drives[device], (data_at + offset) / SECTOR))
+        let read = |role: u8| -> Option<SectorBytes> {
+            let mut sector = [0; SECTOR_BYTES];
+            drives[device_of(role)?].disk.durable().read((data_at + offset) / SECTOR, &mut sector);
+            Some(sector)
         };
         let mut data: Vec<Option<SectorBytes>> =
             (0..stripe.columns()).map(|column| read(stripe.member(column))).collect();
@@ -292,7 +292,7 @@ pub(super) fn check_parities(
         }
         let is_right = is_blank || are_right(stripe, &data, &parities);
         if must_be_right && !is_right {
-            return Err(format!("sector {sector} of the members: a parity is wrong"));
+            return Err(format!("sector {sector} of the members: wrong parity"));
         }
         if is_right && (all_equal || trusted.is_whole[0]) {
             values.into_iter().for_each(|(at, value)| model.settle(at, value));
@@ -312,12 +312,6 @@ fn are_right(
         bytes.is_none_or(|bytes| bytes == parity_of(data, parity))
     };
     is_known && (0..).zip(parities).all(is_right)
-}
-
-fn sector_of(drive: &Drive, sector: u64) -> SectorBytes {
-    let mut data = [0; SECTOR_BYTES];
-    drive.disk.durable().read(sector, &mut data);
-    data
 }
 
 impl CutCampaign {

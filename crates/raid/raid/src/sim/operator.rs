@@ -6,13 +6,13 @@
 //!
 //! A difference is one bit behind the stamp of a sector, so requests and the model do not see it.
 
-use super::campaign::set_of;
 use super::drives::STAMP;
 use super::life::Life;
 use super::media;
 use crate::geometry::{BytePlace, SECTOR};
 use crate::superblock::MemberState;
-use crate::{JoinAs, Mismatch, Newcomer, RoleStatus, ScrubStatus};
+use crate::{JoinAs, Newcomer, RoleStatus};
+use durio_observe::{ArrayScrub, MismatchPlace};
 
 impl Life<'_> {
     pub(super) fn fail_some(&mut self) {
@@ -49,7 +49,7 @@ impl Life<'_> {
         let liar = self.campaign.suspect().map_or(0, |liar| 1 << liar.device);
         let answering = lost & !self.gone & !liar;
         if !may && answering != 0 {
-            return Err(format!("devices {answering:#b} are given up though they answer"));
+            return Err(format!("devices {answering:#b} are marked failed although they answer"));
         }
         self.used = now;
         self.has_lost = true;
@@ -83,7 +83,7 @@ impl Life<'_> {
         if self.campaign.may_be_unreadable || devices & self.gone != 0 {
             return Ok(());
         }
-        Err(format!("the array stops for role {stopped} though it answers"))
+        Err(format!("the array stops because of role {stopped} although it answers"))
     }
 
     pub(super) fn used_now(&self) -> u64 {
@@ -101,7 +101,7 @@ impl Life<'_> {
             |role: &RoleStatus| role.state == MemberState::Faulty && role.device.is_none();
         let device = self.campaign.chance.below(self.campaign.drives.len() as u64) as usize;
         if self.is_calm
-            || !self.campaign.reduction.has(super::reduction::SimEventKind::Joins)
+            || !self.campaign.reduction.has(super::case::SimEventKind::Joins)
             || self.used & (1 << device) != 0
             || !status.is_running
             || !status.is_settled
@@ -189,7 +189,7 @@ impl Life<'_> {
         }
         let places = self.engine.status().scrub.map(|status| status.places).unwrap_or_default();
         let geometry = self.campaign.geometry;
-        let mut sets = places.iter().map(|place| geometry.locate(place.offset).set);
+        let mut sets = places.iter().map(|place| geometry.locate(place.offset_bytes).set);
         if self.campaign.suspect().is_some() && sets.all(|set| self.is_suspect_set(set)) {
             return Ok(());
         }
@@ -233,21 +233,21 @@ impl Life<'_> {
     }
 
     /// Runs a scrub to its end.
-    pub(super) fn scrub_whole(&mut self, repair: bool) -> Result<ScrubStatus, String> {
+    pub(super) fn scrub_whole(&mut self, repair: bool) -> Result<ArrayScrub, String> {
         self.campaign.tally.scrubs += 1;
         self.campaign.trace(|| format!("scrub, repair: {repair}"));
         self.engine.scrub(repair, &mut self.out).map_err(|error| format!("no scrub: {error}"))?;
         self.take_output()?;
         self.run_until_idle()?;
         let status = self.engine.status().scrub.ok_or("a scrub has no status")?;
-        match status.is_running || status.done != status.all {
-            true => Err(format!("a scrub has not ended: {status:?}")),
+        match status.is_running || status.done_bytes != status.all_bytes {
+            true => Err(format!("a scrub has not finished: {status:?}")),
             false => Ok(status),
         }
     }
 
     /// Checks that this scrub finds these differences.
-    fn scrub_finds(&mut self, repair: bool, expected: &[Mismatch]) -> Result<(), String> {
+    fn scrub_finds(&mut self, repair: bool, expected: &[MismatchPlace]) -> Result<(), String> {
         let status = self.scrub_whole(repair)?;
         let places = &status.places;
         let found = expected.len() as u64;
@@ -261,7 +261,7 @@ impl Life<'_> {
 
     /// Flips a bit of one copy. Returns the member's sector and the scrub's expected report; `None`
     /// if concurrent events make the report unpredictable.
-    fn draw_difference(&mut self) -> Option<(BytePlace, u64, Vec<Mismatch>)> {
+    fn draw_difference(&mut self) -> Option<(BytePlace, u64, Vec<MismatchPlace>)> {
         let status = self.engine.status();
         let is_stalled = self.campaign.drives.iter().any(|drive| drive.is_stalled);
         if self.had_errors || is_stalled || !status.is_running {
@@ -283,7 +283,7 @@ impl Life<'_> {
         self.campaign.drives[copies[chosen].1].turn_bit(sector, byte);
         let start =
             BytePlace { set, offset: offset - offset % u64::from(geometry.chunk), column: 0 };
-        let offset = geometry.locate_back(start);
+        let offset_bytes = geometry.locate_back(start);
         if is_striped {
             // Data counts as right.
             let stripe = geometry.stripe(place.offset);
@@ -294,13 +294,15 @@ impl Life<'_> {
             if parities.contains(&role) {
                 parities = vec![role];
             }
-            let expected = parities.into_iter().map(|role| Mismatch { offset, role }).collect();
+            let expected =
+                parities.into_iter().map(|role| MismatchPlace { offset_bytes, role }).collect();
             return Some((place, sector, expected));
         }
         // The first copy counts as right.
         let differing = copies.iter().enumerate().skip(1);
         let differing = differing.filter(|(at, _)| chosen == 0 || *at == chosen);
-        let expected = differing.map(|(_, &(role, _))| Mismatch { offset, role }).collect();
+        let expected =
+            differing.map(|(_, &(role, _))| MismatchPlace { offset_bytes, role }).collect();
         Some((place, sector, expected))
     }
 
@@ -309,7 +311,7 @@ impl Life<'_> {
         let geometry = &self.campaign.geometry;
         let roles = (0_u8..).zip(self.engine.status().roles).zip(self.engine.places());
         let of_set = roles.filter(|((role, status), _)| {
-            status.is_read && set_of(geometry, usize::from(*role), status.replaces) == Some(set)
+            status.is_read && geometry.set_of(usize::from(*role), status.replaces) == Some(set)
         });
         let mut of_set: Vec<_> = of_set.collect();
         of_set.sort_by_key(|(_, place)| **place);

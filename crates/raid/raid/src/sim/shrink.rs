@@ -1,14 +1,14 @@
 //! Shrinks a failing case to the same kind of violation with fewer events.
 //!
-//! `reduction.rs` applies omissions.
+//! `case.rs` applies omissions.
 //!
 //! One thing after another is left out, and stays out if the violation remains with no more events:
 //! kinds of events and a larger array, in other campaigns too; then lives, then steps, in halves
 //! down to single ones. The effort is bounded by events, not by time, so shrinking is reproducible.
 
 use super::campaign::CutCampaign;
+use super::case::{Reduction, SimEventKind, StepRanges};
 use super::life::STEPS_MAX;
-use super::reduction::{Reduction, SimEventKind, StepRanges};
 use super::{CUTS_PER_CAMPAIGN, CutCase, Scenario, Violation};
 
 /// Limits of events for the trials: with switches in other campaigns, and with lives and steps of

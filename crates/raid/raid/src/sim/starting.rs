@@ -3,20 +3,24 @@
 //! Takes a campaign's drives; returns a plan for the next life, or the broken promise of a start.
 //! `life.rs` runs the array.
 
-use super::campaign::{CutCampaign, set_of};
+use super::campaign::CutCampaign;
+use super::case::SimEventKind;
 use super::drives::{Drive, describe, describe_found};
 use super::life::Life;
 use super::media::{self, TrustedMembers};
 use super::model::ArrayModel;
-use super::reduction::SimEventKind;
 use crate::superblock::{MemberState, MemberTable, Relation};
 use crate::{AssembleError, AssembleOptions, FoundDevice, StartPlan, assemble, layout};
 
 impl CutCampaign {
-    /// All drives, in any order.
+    /// All drives with a superblock.
+    pub(super) fn present(&mut self) -> Vec<FoundDevice> {
+        (0..).zip(&mut self.drives).filter_map(|(at, drive)| drive.find(at)).collect()
+    }
+
+    /// The same in any order.
     pub(super) fn found(&mut self) -> Vec<FoundDevice> {
-        let mut found: Vec<FoundDevice> =
-            (0..).zip(&mut self.drives).filter_map(|(at, drive)| drive.find(at)).collect();
+        let mut found = self.present();
         if self.has_bad_drive && self.chance.below(2) == 0 {
             let slot = self.chance.below(layout::log_slots(&self.geometry));
             for FoundDevice { log, .. } in found.iter_mut().filter(|device| device.device == 0) {
@@ -75,7 +79,7 @@ impl CutCampaign {
                 }
                 Err(AssembleError::Diverged(device)) if self.suspect().is_none() => {
                     self.tally.refusals += 1;
-                    self.trace(|| format!("refused: device {device} went on apart"));
+                    self.trace(|| format!("refused: device {device} continued separately"));
                     found = self.give_up_some(&found, options)?;
                 }
                 Err(error) if self.suspect().is_some() => {
@@ -174,7 +178,7 @@ impl CutCampaign {
         };
         let sides = found.iter().map(|device| Self::side_of(&device.superblock.table, found));
         let sides = sides.filter(is_enough);
-        let kept = sides.max_by_key(Vec::len).ok_or("no side has all that was acknowledged")?;
+        let kept = sides.max_by_key(Vec::len).ok_or("no side has all acknowledged writes")?;
         self.give_up_others(found, &kept);
         Ok(kept)
     }
@@ -243,7 +247,7 @@ impl CutCampaign {
         }
         let found = self.found();
         if assemble(&found, AssembleOptions { force: false, ..options }).is_ok() {
-            return Err("halves that went on without each other are taken as one array".to_owned());
+            return Err("halves that continued separately are assembled into one array".to_owned());
         }
         self.tally.refusals += 1;
         let kept = self.chance.below(2) as usize;
@@ -296,7 +300,7 @@ impl CutCampaign {
         let (mut read, mut others) = (vec![Vec::new(); sets], Vec::new());
         let mut is_whole = vec![true; sets];
         for (at, (entry, device)) in plan.table.entries.iter().zip(&plan.devices).enumerate() {
-            let Some(set) = set_of(&self.geometry, at, entry.replaces).map(usize::from) else {
+            let Some(set) = self.geometry.set_of(at, entry.replaces).map(usize::from) else {
                 continue;
             };
             let is_in_sync = entry.state == MemberState::InSync;

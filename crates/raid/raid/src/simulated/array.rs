@@ -18,8 +18,8 @@ use super::{SimulatedMemory, SimulatedOp, find, make_blank, write_blocks};
 use crate::geometry::{BLOCK, Geometry, SECTOR};
 use crate::{
     ArrayRequest, AssembleError, AssembleOptions, Config, CreateError, Engine, EngineOutput, Fault,
-    FoundDevice, Id, JoinAs, Member, MemberOpKind, MemberState, Newcomer, OpOutcome, RequestKind,
-    RoleStatus, Status, SubmitError, assemble, create, layout,
+    FoundDevice, Id, JoinAs, Member, MemberOpKind, MemberState, Newcomer, OpOutcome, RequestError,
+    RequestKind, RoleStatus, Status, assemble, create, layout,
 };
 
 /// Small, so that an array of 1 MiB has regions of every kind at each moment.
@@ -32,9 +32,6 @@ const TICK: u64 = CLEAR_AFTER.get() / 2;
 const EVENTS_MAX: u64 = 100_000_000;
 
 /// Writes a new array to disks with power, one for each member. Returns the bytes of the array.
-///
-/// # Errors
-/// If level and disks do not fit.
 pub fn create_array(disks: &[SharedDisk], level: RaidLevel) -> Result<u64, CreateError> {
     let sizes: Vec<u64> = disks.iter().map(|disk| disk.lock().size()).collect();
     let geometry = geometry_of(level, &sizes);
@@ -101,9 +98,6 @@ pub struct ArrayEngine {
 impl ArrayEngine {
     /// Assembles an array of all its disks, in order, and starts it. A disk without power is away;
     /// it is known to be lost forever, so the start is forced.
-    ///
-    /// # Errors
-    /// If the disks make no array.
     pub fn start(
         disks: &[SharedDisk],
         start: ArrayStart,
@@ -166,7 +160,7 @@ impl ArrayEngine {
     /// Runs this many events, whether or not a caller waits for them.
     pub fn pass(&mut self, events: u64) {
         for _ in 0..events {
-            self.advance(Ticks(u64::MAX));
+            self.advance(Ticks::NEVER);
         }
     }
 
@@ -175,7 +169,7 @@ impl ArrayEngine {
         (0..EVENTS_MAX).any(|_| {
             let is_over = self.engine.is_idle();
             if !is_over {
-                self.advance(Ticks(u64::MAX));
+                self.advance(Ticks::NEVER);
             }
             is_over
         })
@@ -333,7 +327,7 @@ impl ArrayEngine {
         }
         let is_asked = self.asked.iter().any(Option::is_some);
         // Background work alone is awaited only with a time limit.
-        let may_pass = is_asked || latest != Ticks(u64::MAX);
+        let may_pass = is_asked || latest != Ticks::NEVER;
         while self.done.is_empty() && may_pass && self.advance(latest) {}
         let count = self.done.len().min(completions.len());
         completions[..count].copy_from_slice(&self.done[..count]);
@@ -343,12 +337,12 @@ impl ArrayEngine {
 }
 
 /// The kernel's error number.
-fn errno(error: SubmitError, kind: RequestKind) -> i32 {
+fn errno(error: RequestError, kind: RequestKind) -> i32 {
     match error {
-        SubmitError::Unaligned => libc::EINVAL,
-        SubmitError::Busy => libc::EAGAIN,
-        SubmitError::Beyond if kind == RequestKind::Write => libc::ENOSPC,
-        SubmitError::Beyond | SubmitError::Stopped => libc::EIO,
+        RequestError::Unaligned => libc::EINVAL,
+        RequestError::Busy => libc::EAGAIN,
+        RequestError::Beyond if kind == RequestKind::Write => libc::ENOSPC,
+        RequestError::Beyond | RequestError::Unreadable | RequestError::Stopped => libc::EIO,
     }
 }
 
@@ -372,14 +366,6 @@ impl BlockEngine for ArrayEngine {
         self.memory.requests.slot_mut(slot as usize)
     }
 
-    fn exchange(
-        &mut self,
-        operations: &[Operation],
-        completions: &mut [Completion],
-    ) -> Result<usize, BlockError> {
-        Ok(self.take(operations, completions, Ticks(u64::MAX)))
-    }
-
     fn exchange_until(
         &mut self,
         operations: &[Operation],
@@ -387,7 +373,7 @@ impl BlockEngine for ArrayEngine {
         deadline: Ticks,
     ) -> Result<usize, BlockError> {
         let count = self.take(operations, completions, deadline);
-        if count == 0 {
+        if count == 0 && deadline != Ticks::NEVER {
             self.clock.advance_to(deadline);
         }
         Ok(count)

@@ -115,7 +115,7 @@ const ANY_PLACE: u32 = u32::MAX;
 
 /// How a thread's calls name its ring.
 #[derive(Debug)]
-pub(super) struct RingDescriptor {
+pub(crate) struct RingDescriptor {
     ring: RawFd,
     /// The place in the table, or the descriptor.
     number: RawFd,
@@ -123,18 +123,21 @@ pub(super) struct RingDescriptor {
 }
 
 impl RingDescriptor {
-    /// The descriptor of an open ring, which must outlive it. It is registered in the calling thread, and
-    /// not if there is an error.
+    /// The descriptor of an open ring, which must outlive it.
+    pub(crate) fn plain(ring: RawFd) -> Self {
+        Self { ring, number: ring, flags: IoringEnterFlags::GETEVENTS }
+    }
+
+    /// The same, registered in the calling thread, and not if there is an error.
     pub(super) fn register(ring: RawFd) -> (Self, io::Result<()>) {
-        let flags = IoringEnterFlags::GETEVENTS;
-        let plain = Self { ring, number: ring, flags };
+        let plain = Self::plain(ring);
         let mut update = io_uring_rsrc_update::default();
         update.offset = ANY_PLACE;
         update.data =
             io_uring_ptr::new(std::ptr::without_provenance_mut(ring.cast_unsigned() as usize));
         match plain.update_table(IoringRegisterOp::RegisterRingFds, &mut update) {
             Ok(_) => {
-                let flags = flags | IoringEnterFlags::REGISTERED_RING;
+                let flags = plain.flags | IoringEnterFlags::REGISTERED_RING;
                 (Self { ring, number: update.offset.cast_signed(), flags }, Ok(()))
             }
             Err(error) => (plain, Err(error.into())),
@@ -147,9 +150,9 @@ impl RingDescriptor {
     /// # Safety
     /// What the entries point to must be valid until they are complete.
     #[inline(always)]
-    pub(super) unsafe fn enter(&self, queued: u32, wanted: u32) -> Result<u32, Errno> {
+    pub(crate) unsafe fn enter(&self, queued: u32, wanted: u32) -> Result<u32, Errno> {
         // Through the C library: the tests preload a library that holds requests back in syscall(2).
-        // SAFETY: the caller of `register` keeps the ring open and answers for the entries; no argument
+        // SAFETY: the caller of `plain` keeps the ring open and answers for the entries; no argument
         // goes by reference.
         let taken = unsafe {
             libc::syscall(

@@ -105,14 +105,30 @@ fn a_command_line_ends_where_the_shell_s_part_begins() {
 
 #[test]
 fn every_example_is_a_command_line_of_its_command() {
-    for page in pages() {
+    for page in &file().page {
         let begin = format!("durio {}", page.command);
-        for (line, what) in page.examples {
+        for (line, what) in &page.examples {
             assert!(line.starts_with(begin.trim_end()) && what.ends_with('.'), "{line}: {what}");
             let parsed = Arguments::try_parse_from(with_fio_words_last(words(line)));
             assert!(parsed.is_ok(), "{line}\n{}", parsed.unwrap_err());
         }
     }
+}
+
+#[test]
+fn lists_of_files_are_known_and_used() {
+    let lists: Vec<&String> = file().files.keys().collect();
+    let named: Vec<&String> = file().page.iter().flat_map(|page| &page.files).collect();
+    let unknown: Vec<_> = named.iter().filter(|name| !lists.contains(name)).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+    let unused: Vec<_> = lists.iter().filter(|name| !named.contains(name)).collect();
+    assert!(unused.is_empty() && lists.len() == 13, "{unused:?}");
+    let check: Vec<&str> =
+        notes_of("check").unwrap().files().map(|(path, _)| path.as_str()).collect();
+    assert_eq!(
+        (check.len(), check[0], check[2]),
+        (8, "$XDG_STATE_HOME/durio/runs/", "RUN/run.json")
+    );
 }
 
 fn expect_notes(command: &clap::Command, name: &str, names: &mut Vec<String>) {
@@ -131,8 +147,8 @@ fn expect_notes(command: &clap::Command, name: &str, names: &mut Vec<String>) {
 fn every_command_has_a_page_and_pages_name_only_such() {
     let mut names = Vec::new();
     expect_notes(&Arguments::command(), "", &mut names);
-    assert_eq!(names.len(), pages().count(), "{names:?}");
-    for other in pages().flat_map(|page| page.see_also) {
+    assert_eq!(names.len(), file().page.len(), "{names:?}");
+    for other in file().page.iter().flat_map(|page| &page.see_also) {
         let is_ours = other.starts_with("durio");
         assert!(!is_ours || names.iter().any(|name| name == other), "{other} is not a page");
     }

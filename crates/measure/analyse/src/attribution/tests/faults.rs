@@ -42,10 +42,10 @@ fn rates_that_are_none_are_no_shares() {
     let raw = run(&[writes(1000.0)]);
     for (rate, words) in [
         (0.0, "nothing was completed"),
-        (f64::NAN, "its rate is no figure"),
-        (f64::INFINITY, "its rate is no figure"),
-        (-3.0, "its rate is no figure"),
-        (1.001e15, "its rate is no figure"),
+        (f64::NAN, "its rate is not a number"),
+        (f64::INFINITY, "its rate is not a number"),
+        (-3.0, "its rate is not a number"),
+        (1.001e15, "its rate is not a number"),
     ] {
         let mut odd = run(&[writes(100.0)]);
         odd.workloads[0].iops = rate;
@@ -108,6 +108,23 @@ fn drift_between_raw_points_is_told_with_the_stacks() {
     let near = [1099.0, 1101.0, 901.0, 899.0].map(|rate| run(&[writes(rate)]));
     let drifts = near.each_ref().map(|near| codes(&attribution(&raws(near)).unwrap()).len());
     assert_eq!(drifts, [0, 1, 0, 1]);
+}
+
+#[test]
+fn a_bench_is_provisional_as_its_first_short_run_is_unless_instructions_were_counted() {
+    let (mut raw, mut top) = (run(&[writes(1000.0)]), run(&[writes(250.0)]));
+    let reason = |raw: &crate::Findings, top: &crate::Findings, timing| {
+        let mut made = bench(two(raw, top));
+        made.timing = timing;
+        attribution(&made).unwrap().provisional
+    };
+    (raw.provisional, top.provisional) = (None, None);
+    assert_eq!(reason(&raw, &top, None), None);
+    top.provisional = Some("1 s is short".to_owned());
+    assert_eq!(reason(&raw, &top, None).as_deref(), Some("1 s is short"));
+    raw.provisional = Some("2 s are short".to_owned());
+    assert_eq!(reason(&raw, &top, Some(Timing::Wall)).as_deref(), Some("2 s are short"));
+    assert_eq!(reason(&raw, &top, Some(Timing::Counted)), None);
 }
 
 #[test]

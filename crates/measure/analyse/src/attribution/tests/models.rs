@@ -334,7 +334,11 @@ fn a_turned_pair_is_named() {
     let order = found.workloads[0].published.as_ref().unwrap();
     // 50.0 and 49.4 thousand (ext4 on RAID5) are too close to tell apart.
     assert_eq!((order.pairs_other, order.pairs_undecided), (2, 1));
-    assert!(order.sentence.starts_with("other order of layers than published, in 2 of 35 pairs"));
+    assert!(
+        order
+            .sentence
+            .starts_with("order of layers differs from the published one in 2 of 35 pairs")
+    );
     assert!(order.sentence.contains("ZFS is published above RAID5 but was measured below it"));
 }
 

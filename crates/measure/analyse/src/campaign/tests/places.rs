@@ -95,7 +95,7 @@ fn a_row_is_compared_with_the_baseline_of_as_much_in_flight_per_drive_or_of_its_
     assert_eq!(of(Some(2), 4, |_| {}), Some((1, 2, 32_000.0, note("", 2))));
     assert_eq!(of(None, 4, |_| {}), Some((2, 1, 20_000.0, None)));
     // No row has 4 jobs of 3 drives, nor 8 jobs.
-    let uneven = note("1.33 operations in flight per drive, the baseline had 4.00; ", 3);
+    let uneven = note("1.33 operations in flight per drive; the baseline had 4.00; ", 3);
     assert_eq!(of(Some(3), 4, |_| {}), Some((2, 3, 60_000.0, uneven)));
     assert_eq!(of(None, 8, |_| {}), None);
     let found = compared(Some(2), 4, |_| {}).unwrap();
@@ -107,7 +107,7 @@ fn a_row_is_compared_with_the_baseline_of_as_much_in_flight_per_drive_or_of_its_
         |found| found.durable = true,
         |found| found.effective.engine = EngineKind::Sync,
     ];
-    let unlike = note("2.00 operations in flight per drive, the baseline had 4.00; ", 2);
+    let unlike = note("2.00 operations in flight per drive; the baseline had 4.00; ", 2);
     for (place, change) in changes.into_iter().enumerate() {
         let expected = Some((2, 2, 40_000.0, unlike.clone()));
         assert_eq!(of(Some(2), 4, change), expected, "change {place}");

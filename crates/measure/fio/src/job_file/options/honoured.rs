@@ -69,36 +69,36 @@ honoured! {
     target: TargetOptions {
         // fio adds the names of a later line to those of earlier ones.
         filenames: GivenOption<Vec<String>> =
-            "filename": ADDED_NAMES, "files or devices between colons; a backslash escapes one";
+            "filename": ADDED_NAMES, "files or devices, separated by colons; a backslash escapes a colon";
         directories: GivenOption<Vec<String>> =
-            "directory": NAMES, "where files are; copies of the job take turns";
+            "directory": NAMES, "directories of the files; copies of the job use them in turn";
         name_format: GivenOption<String> =
-            "filename_format": ANY_TEXT, "how files are named that have no filename";
+            "filename_format": ANY_TEXT, "how files without a filename are named";
         files: GivenOption<u32> = "nrfiles" | "nr_files": COUNT, "files per copy of the job, which share its size in whole blocks";
         open_files: GivenOption<u32> = "openfiles": NUMBER, "how many files are open at once",
-            but "with io_size or number_ios only as many as there are files";
+            but "with io_size or number_ios, only if it equals the number of files";
         file_service: GivenOption<FileService> =
             "file_service_type": FILE_ORDER, "in which order files are used",
             but "zipf, pareto and normal are refused";
         file_bytes: GivenOption<(u64, u64)> =
-            "filesize": SIZE_OR_RANGE, "bytes of each file, or the least and the most",
+            "filesize": SIZE_OR_RANGE, "size of each file, or the minimum and maximum",
             but "a range is refused";
-        size: GivenOption<SizeValue> = "size": SIZE_OR_SHARE, "bytes of the region, over all files";
+        size: GivenOption<SizeValue> = "size": SIZE_OR_SHARE, "size of the region, over all files";
         io_size: GivenOption<SizeValue> = "io_size" | "io_limit": SIZE_OR_SHARE,
-            "how much is read and written, which may be more or less than size";
+            "amount read and written, which may be more or less than size";
         accesses: GivenOption<u64> = "number_ios": SIZE, "the most accesses";
         offset: GivenOption<SizeValue> = "offset" | "fileoffset": SIZE_OR_SHARE, "where the region begins";
         offset_increment: GivenOption<SizeValue> =
-            "offset_increment": SIZE_OR_SHARE, "added to the offset, times the number of the copy";
+            "offset_increment": SIZE_OR_SHARE, "added to the offset, multiplied by the number of the copy";
         offset_align_bytes: GivenOption<u64> =
             "offset_align": SIZE, "alignment of an offset given in percent";
         fallocate: GivenOption<Fallocate> =
-            "fallocate": Fallocate::WORD, "how space is allocated for files that are made",
+            "fallocate": Fallocate::WORD, "how space is allocated for new files",
             but "keep and truncate are refused";
         overwrite: GivenOption<bool> = "overwrite": BOOL, "files are written in full before the job";
         create_on_open: GivenOption<bool> =
             "create_on_open": BOOL, "files are created when they are opened",
-            but "refused where a job reads a file that does not exist";
+            but "refused if a job reads a file that does not exist";
         create_only: GivenOption<bool> = "create_only": BOOL, "files are laid out and nothing is measured";
         allow_create: GivenOption<bool> = "allow_file_create": BOOL, "0 makes a missing file an error";
         unlink: GivenOption<bool> = "unlink": BOOL, "files are removed at the end, devices are not",
@@ -125,9 +125,9 @@ honoured! {
         // fio draws least + most × u with u below 1, rounds down to a multiple of the least, and
         // caps at the most.
         block_range_bytes: Each<(u64, u64)> =
-            "bsrange" | "blocksize_range": RANGES, "bytes of an access, least and most";
+            "bsrange" | "blocksize_range": RANGES, "size of an access, minimum and maximum";
         block_split: Each<Vec<BlockSizeShare>> =
-            "bssplit": SPLITS, "bytes of accesses with their shares: 4k/60:64k/40";
+            "bssplit": SPLITS, "sizes of accesses with their shares: 4k/60:64k/40";
         block_unaligned: GivenOption<bool> =
             "bs_unaligned" | "blocksize_unaligned": FLAG, "sizes from a range need no alignment";
         random_percent: Each<u8> =

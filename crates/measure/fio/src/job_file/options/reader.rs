@@ -179,7 +179,9 @@ pub(super) const SIZE_OR_RANGE: ValueReader<(u64, u64)> =
     ValueReader::new(OptionKind::Size, |text, base| match pieces(text).as_slice() {
         [one] => values::size(one, base).map(|size| (size, size)),
         [least, most] => match (values::size(least, base)?, values::size(most, base)?) {
-            (least, most) if least > most => Err(format!("{text:?}: the smaller size comes first")),
+            (least, most) if least > most => {
+                Err(format!("{text:?}: the smaller size must come first"))
+            }
             range => Ok(range),
         },
         _ => Err(format!("{text:?} is neither a size nor a range of sizes")),

@@ -98,8 +98,8 @@ mod tests {
         - *honoured*: the job does it; a test checks each of them.\n\
         - *partly honoured*: the same, except for some values or combinations, which are refused by \
         name and line.\n\
-        - *noted*: the option is ignored with a note, as it does not change what is measured.\n\
-        - *refused*: it changes what is done, and durio has no counterpart; the values after \
+        - *noted*: the option is ignored with a note, because it does not change the measurement.\n\
+        - *refused*: it changes the measured work, and durio has no counterpart; the values after \
         *except* change nothing and are accepted.\n\n\
         fio (3.33 to 3.42) does not have a name that is not listed here.\n";
 

@@ -37,7 +37,7 @@ fn zipf(rest: Option<&str>) -> Result<OffsetDistribution, String> {
     let (theta, center) = parameters(rest, ZIPF_THETA)?;
     // fio rejects 1 as well: its formula divides by 1 - theta.
     if theta == 1.0 || theta <= 0.0 {
-        return Err(format!("zipf:{theta}: theta is above 0 and not 1"));
+        return Err(format!("zipf:{theta}: theta must be above 0 and not 1"));
     }
     Ok(OffsetDistribution::Zipf { theta, center })
 }
@@ -133,7 +133,7 @@ pub(in crate::job_file) fn file_service(text: &str) -> Result<FileService, Strin
     let accesses = rest.map_or(Ok(1), |rest| rest.parse::<u32>().map_err(|_| rest));
     let accesses = accesses.ok().filter(|accesses| *accesses > 0);
     let accesses =
-        accesses.ok_or_else(|| format!("{text:?}: the number of accesses is 1 or more"))?;
+        accesses.ok_or_else(|| format!("{text:?}: the number of accesses must be 1 or more"))?;
     Ok(FileService { order, accesses })
 }
 

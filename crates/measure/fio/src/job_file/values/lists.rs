@@ -20,7 +20,7 @@ pub(in crate::job_file) fn by_direction<T: Copy>(
 ) -> Result<PerDirection<Option<T>>, String> {
     if parts.iter().any(|part| part.contains('(') != part.contains(')')) {
         return Err(
-            "fio cuts lists at , : and - even within parentheses; write the value".to_owned()
+            "fio splits lists at , : and - even within parentheses; write the value".to_owned()
         );
     }
     let one = |part: &&str| if part.is_empty() { Ok(None) } else { read(part).map(Some) };
@@ -92,7 +92,7 @@ fn entry(text: &str, base: KbBase) -> Result<(u64, Option<u64>), String> {
         // fio takes a share of 0 for one that is not given.
         Ok(0) => Ok((bytes, None)),
         Ok(percent) if percent <= 100 => Ok((bytes, Some(percent))),
-        _ => Err(format!("{text:?}: a share is 1 to 100 percent")),
+        _ => Err(format!("{text:?}: a share must be 1 to 100 percent")),
     }
 }
 

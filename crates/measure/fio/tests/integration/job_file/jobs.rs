@@ -200,7 +200,7 @@ fn a_bad_value_is_an_error_with_its_line_and_what_fio_would_have_read() {
         ("[a]\nbssplit=4k/60:8k/60", "j.fio:2: bssplit: the shares exceed 100 percent"),
         ("[a]\nnumjobs=0", "j.fio:2: numjobs: at least 1"),
         ("[a]\niodepth=4-8", "j.fio:2: iodepth:"),
-        ("[a]\nbs=(8k-4k)", "j.fio:2: bs: fio cuts lists at"),
+        ("[a]\nbs=(8k-4k)", "j.fio:2: bs: fio splits lists at"),
         ("[a]\nsize=(8k-4k)", "j.fio:2: size:"),
         ("[a]\nrwmixread=101", "j.fio:2: rwmixread: \"101\": expected 0 to 100"),
         ("[a]\nfilename=", "j.fio:2: filename: the name is missing"),
@@ -253,7 +253,7 @@ fn as_many_jobs_are_taken_as_fio_takes() {
     let sections =
         |count: u32| (0..count).map(|number| format!("[s{number}]\n")).collect::<String>();
     assert_eq!(good(&format!("[global]\nsize=1m\n{}", sections(4096))).len(), 4096);
-    let limit = "more than 4096 jobs with all copies, which is fio's limit";
+    let limit = "more than 4096 jobs including all copies, which is fio's limit";
     let refused = |text: &str| jobs(text).unwrap_err().to_string();
     assert!(refused(&sections(4097)).contains(&format!("j.fio:4097: {limit}")));
     assert_eq!(good("[a]\nnumjobs=4000\n[b]\nnumjobs=96")[1].copies, 96);

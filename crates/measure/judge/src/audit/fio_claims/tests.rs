@@ -99,7 +99,7 @@ fn a_group_of_several_sections_says_nothing_of_its_settings() {
     let output = FioOutput { jobs: vec![job], ..FioOutput::default() };
     let claim = &fio_claims(&output)[0];
     assert_eq!((claim.jobs, claim.depth, claim.block_size), (None, None, None));
-    assert!(claim.note.contains("not told"));
+    assert!(claim.note.ends_with(": not all settings of its jobs are given"));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_name_that_fio_cut_is_the_same_and_says_nothing_of_the_pattern() {
         // Shorter than fio cuts it, it is another.
         job.jobname.truncate(100);
         let output = FioOutput { jobs: vec![job], ..FioOutput::default() };
-        assert!(fio_claims(&output)[0].note.contains("not told"));
+        assert!(fio_claims(&output)[0].note.ends_with(": not all settings of its jobs are given"));
     }
     // Words of a name whose settings are not known.
     let mut job = with_option("name", "last of the group");
@@ -433,7 +433,7 @@ fn an_entry_is_named_by_its_line_its_job_or_its_number() {
     assert_eq!(fio_claims(&output)[0].jobs, Some(3));
     // Options of all jobs are known too, and without any nothing is.
     let job = FioJob { options: None, ..mixed() };
-    assert!(claim_of(job.clone()).note.contains("not told"));
+    assert!(claim_of(job.clone()).note.ends_with(": not all settings of its jobs are given"));
     let global = vec![("bs".into(), "8k".into())];
     let output = FioOutput { jobs: vec![job], global_options: global, ..FioOutput::default() };
     assert_eq!(fio_claims(&output)[0].block_size, Some(Bytes::from_kib(8)));

@@ -41,7 +41,7 @@ pub(super) fn no_preconditioning(claim: &Claim) -> Option<Observation> {
 
 pub(super) fn idle_gap(claim: &Claim) -> Option<Observation> {
     let idle = claim.idle.filter(|&idle| idle > IDLE_MAX)?;
-    let reason = format!("{idle} without I/O before or within the test");
+    let reason = format!("{idle} without I/O before or during the test");
     Some(Observation::new(Tier::Method, reason, [("idle_ns", float(idle.get()))]))
 }
 
@@ -116,7 +116,7 @@ fn page(claim: &Claim, words: &[String]) -> Option<Observation> {
     (claim.random == Some(true) && block != page).then(|| {
         let workload = &claim.workload;
         let reason =
-            format!("random I/O of {block} for '{workload}', whose pages have {page} ({source})");
+            format!("random I/O of {block} for '{workload}', whose pages are {page} ({source})");
         unlike_size(reason, block, page, source)
     })
 }

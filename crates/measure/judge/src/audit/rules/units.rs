@@ -118,7 +118,7 @@ fn gigabytes_of_1024(claim: &Claim) -> Option<Observation> {
     (is_round && has_decimals).then(|| {
         let gigabytes = tenths.round() / 10.0;
         let reason = format!(
-            "{megabytes:.1} MB/s is {gigabytes} × 1024: a figure in GB/s was multiplied by 1024, \
+            "{megabytes:.1} MB/s is {gigabytes} × 1024: a value in GB/s was multiplied by 1024, \
              not 1000; {gigabytes} GB/s are {} MB/s",
             number(gigabytes * 1000.0),
         );
@@ -166,7 +166,7 @@ fn latencies(claim: &Claim) -> Option<Observation> {
     let fits = fit(in_flight, slots, claim.rate()?.value, claim.tolerance) == DepthFit::Fits;
     (as_printed != DepthFit::Fits && fits).then(|| {
         let reason = format!(
-            "with the latencies exchanged (reads {}, writes {}) the figures fit: {} of jobs × depth",
+            "with the latencies swapped (reads {}, writes {}) the numbers match: {} of jobs × depth",
             time(write.value),
             time(read.value),
             percent(in_flight.value / slots),
@@ -186,8 +186,8 @@ fn rates(claim: &Claim) -> Option<Observation> {
     let (share, stated, [as_stated, as_exchanged]) = mix_of(claim)?;
     (!as_stated && as_exchanged).then(|| {
         let reason = format!(
-            "{} of the operations are reads where {} are asked for: the rates of reads and writes \
-             stand in each other's place",
+            "{} of the operations are reads instead of {}: the rates of reads and writes are \
+             swapped",
             percent(share.value),
             percent(stated),
         );

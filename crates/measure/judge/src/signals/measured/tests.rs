@@ -1,11 +1,11 @@
 //! Each rule about measured times and counts, with its smallest positive and negative case.
 
 use durio_observe::{DeviceCounters, LayerKind, WriteCache};
-use durio_plan::{Campaign, Experiment, PlanSection, SectionKind};
+use durio_plan::{Campaign, PlanSection};
 
 use super::*;
 use crate::tests::{Sample, disk, over, sample};
-use durio_analyse::Signal;
+use durio_analyse::{Signal, SignalWord};
 
 type Rule = fn(&RuleInput<'_>) -> Vec<Signal>;
 
@@ -41,6 +41,21 @@ fn by_writes(sample: &mut Sample) {
     let workload = &mut sample.workloads[0];
     workload.definition.sync.method = SyncMethod::ODsync;
     workload.operations.retain(|operation| operation.operation != OperationName::Sync);
+}
+
+#[test]
+fn the_words_name_the_thresholds() {
+    let what = |id: &str| super::super::FAMILIES.get(id).unwrap().what.clone();
+    let fast = format!(
+        "of {FAST_SYNCS_MIN} or more consecutive syncs, the fastest hundredth (p1) is \
+         faster than the medium allows: {FLASH_FLUSH_MIN} for flash without power-loss protection, \
+         {DISK_FLUSH_MIN} for a spinning disk, {VOLUME_FLUSH_MIN} for a replicated volume"
+    );
+    assert_eq!(what("flush-fast"), fast);
+    let nothing = format!("take less than {} % longer", DELTA_SHARE_MIN * 100.0);
+    assert!(what("flush-costs-nothing").contains(&nothing));
+    // In words: a flush for every two syncs, twice as long.
+    assert_eq!((FLUSHES_PER_SYNC_MIN, FLUSH_AT_WORK), (0.5, 2.0));
 }
 
 #[test]
@@ -344,7 +359,7 @@ fn experiment(flush_micros: fn(u32) -> u64) -> impl FnOnce(&mut Sample) {
 
 #[test]
 fn the_experiment_of_flushes_tells_a_cache_that_is_emptied_from_one_that_is_not() {
-    let slope = crate::signals::slope::measured;
+    let slope = slopes;
     let emptied = experiment(|blocks| 400 + 8 * u64::from(blocks));
     let found_slope = assert_one(slope, "flush-slope", SignalWord::Fact, emptied);
     assert_eq!(found_slope.read.len(), 6, "five numbers of blocks and the slope");
@@ -384,7 +399,7 @@ fn each_place_of_an_experiment_has_its_own_flushes_and_its_own_line() {
         }
         sample.workloads.extend(others);
     };
-    let signals = found(crate::signals::slope::measured, both);
+    let signals = found(slopes, both);
     let told: Vec<[&str; 3]> = signals
         .iter()
         .flat_map(|signal| [&signal.read[1], signal.read.last().unwrap()])
@@ -446,4 +461,81 @@ fn writes_by_fua_and_with_a_flush_are_compared_at_one_size_alone() {
     let hint = assert_one(fua_against_flush, "fua-like-plain-write", SignalWord::Suspect, several);
     let values: Vec<&str> = hint.read.iter().map(|reading| &*reading.value).collect();
     assert_eq!(values, ["100 µs", "105 µs", "900 µs"]);
+}
+
+/// Flushes of a fixed time and so many nanoseconds per block of 4 KiB.
+fn line(fixed_micros: u64, per_block: u64) -> Vec<FlushPoint> {
+    let blocks = [1, 4, 16, 64, 256, 1024];
+    let flush = |blocks: u32| Nanos::new(fixed_micros * 1000 + u64::from(blocks) * per_block);
+    let of = |&blocks: &u32| point(blocks, Bytes::from_kib(4), flush(blocks));
+    blocks.iter().map(of).collect()
+}
+
+fn word(points: &[FlushPoint], sends: bool, written: Option<f64>) -> Option<SlopeWord> {
+    word_of(&flush_slope(points).unwrap(), points, sends, written)
+}
+
+#[test]
+fn a_cache_that_is_emptied_rises_from_the_time_that_programming_takes() {
+    // 4 KiB in 8 µs are 512 MB/s.
+    assert_eq!(word(&line(400, 8000), true, Some(500e6)), Some(SlopeWord::Emptied));
+    assert_eq!(word(&line(20, 8000), true, None), Some(SlopeWord::Rises));
+}
+
+#[test]
+fn a_cache_that_is_emptied_faster_than_it_can_be_written_is_suspect() {
+    let steep = Some(SlopeWord::TooSteepToBeTrue);
+    assert_eq!(word(&line(400, 8000), true, Some(250e6)), steep);
+    assert_eq!(word(&line(400, 8000), true, Some(0.0)), Some(SlopeWord::Emptied));
+}
+
+#[test]
+fn a_slope_that_is_not_known_well_accuses_nobody() {
+    let mut points = line(100, 1000);
+    for (index, point) in points.iter_mut().enumerate() {
+        point.flush_ns_p50 *= [0.7, 1.4, 0.8, 1.5, 0.6, 1.3][index];
+    }
+    let found = word(&points, true, Some(1e9));
+    assert!(found != Some(SlopeWord::TooSteepToBeTrue), "{found:?}");
+}
+
+#[test]
+fn flat_and_fast_is_a_declaration_or_suspect_and_flat_and_slow_says_nothing() {
+    assert_eq!(word(&line(30, 0), true, None), Some(SlopeWord::ProtectedOrLie));
+    assert_eq!(word(&line(2, 0), false, None), Some(SlopeWord::NotSent));
+    assert_eq!(word(&line(1200, 0), true, None), Some(SlopeWord::FixedPrice));
+}
+
+#[test]
+fn a_cache_may_be_emptied_twice_as_fast_as_the_storage_was_written() {
+    // 4 KiB in 8 µs are 512 MB/s.
+    let of = |written| word(&line(400, 8000), true, Some(written));
+    assert_eq!(
+        [of(256.5e6), of(255.5e6)],
+        [Some(SlopeWord::Emptied), Some(SlopeWord::TooSteepToBeTrue),]
+    );
+}
+
+#[test]
+fn bandwidth_is_that_of_the_fastest_writes_of_128_kib_or_more_at_the_place() {
+    let mut sample = sample();
+    let mut add = |bytes: u64, bandwidth: f64, location: &str| {
+        let mut workload = sample.workloads[0].clone();
+        workload.definition.block_size = Bytes::new(bytes);
+        (workload.bandwidth, workload.location) = (bandwidth, location.to_owned());
+        sample.workloads.push(workload);
+    };
+    add((128 << 10) - 1, 9e9, "/data");
+    add(1 << 20, 8e9, "/other");
+    add(128 << 10, 2e9, "/data");
+    add(1 << 20, 3e9, "/data");
+    add(256 << 10, 1e9, "/data");
+    assert_eq!(write_bandwidth(&sample.input(), "/data"), Some(3e9));
+    sample.workloads.remove(4);
+    assert_eq!(write_bandwidth(&sample.input(), "/data"), Some(2e9));
+    // Through the cache, and not made durable: not the storage's.
+    for workload in &mut sample.workloads {
+        (workload.effective.cache, workload.durable) = (CacheMode::Buffered, false);
+    }
+    assert_eq!(write_bandwidth(&sample.input(), "/data"), None);
 }

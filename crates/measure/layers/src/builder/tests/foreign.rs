@@ -149,7 +149,7 @@ fn an_array_runs_with_its_level_or_came_up_wrong() {
         assert!(error.ends_with(&format!("its state is '{state}'")), "{error}");
     }
     let error = with("/md/level", "raid0").unwrap_err();
-    assert!(error.ends_with("came up as 'raid0' and not as raid5"), "{error}");
+    assert!(error.ends_with("came up as 'raid0' instead of raid5"), "{error}");
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_filesystem_is_mounted_as_what_it_was_made() {
     };
     assert_eq!(with(Some("ext4")), Ok(()));
     for (kind, found) in [(Some("xfs"), "xfs"), (None, "nothing")] {
-        let expected = format!("at {place} {found} is mounted and not ext4");
+        let expected = format!("{found} is mounted at {place} instead of ext4");
         assert_eq!(with(kind), Err(expected));
     }
 }

@@ -42,7 +42,7 @@ impl Checking for ArrayCheck {
                 format!("check that {device} runs as {level} without {missing} of its members")
             }
             Self::LocklessBitmap => {
-                "check that mdadm and the kernel have lockless bitmaps".to_owned()
+                "check that mdadm and the kernel support lockless bitmaps".to_owned()
             }
         }
     }
@@ -76,7 +76,7 @@ fn synced(stepper: &Stepper<'_, '_>, device: &str) -> Result<(), BuildError> {
         }
         if idle > IDLE_LOOKS {
             let what = format!("{device} is out of sync and is not resyncing");
-            return Err(BuildError::CameUpWrong(what));
+            return Err(BuildError::Failed(what));
         }
         tell_sync(stepper, device);
         stepper.system.pause(SYNC_PAUSE);
@@ -105,20 +105,20 @@ fn runs(
     level: &str,
     missing: u32,
 ) -> Result<(), BuildError> {
-    let wrong = |what: String| Err(BuildError::CameUpWrong(format!("{device} {what}")));
+    let wrong = |what: String| Err(BuildError::Failed(format!("{device} {what}")));
     let found = stepper.attribute(device, "md/level").unwrap_or_default();
     if found != level {
-        return wrong(format!("came up as '{found}' and not as {level}"));
+        return wrong(format!("came up as '{found}' instead of {level}"));
     }
     let state = stepper.attribute(device, "md/array_state").unwrap_or_default();
     if ["", "clear", "inactive", "broken"].contains(&state.as_str()) {
-        return wrong(format!("came up and does not run; its state is '{state}'"));
+        return wrong(format!("came up but is not running; its state is '{state}'"));
     }
     let degraded = stepper.attribute(device, "md/degraded");
     let degraded = degraded.and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
     if degraded != missing {
         return wrong(format!(
-            "came up degraded: {degraded} members are missing and {missing} were to be"
+            "came up degraded: {degraded} members are missing instead of {missing}"
         ));
     }
     Ok(())
@@ -130,7 +130,7 @@ fn lockless(stepper: &mut Stepper<'_, '_>) -> Result<(), BuildError> {
     let version = ended.map(|ended| format!("{}{}", ended.stdout, ended.stderr));
     let release = stepper.system.read(Path::new("/proc/sys/kernel/osrelease"));
     let fault = lockless_fault(&version.unwrap_or_default(), &release.unwrap_or_default());
-    fault.map_or(Ok(()), |fault| Err(BuildError::Unsupported(fault)))
+    fault.map_or(Ok(()), |fault| Err(BuildError::Failed(fault)))
 }
 
 /// Why lockless bitmaps cannot be made: they are in Linux since 6.18 (drivers/md/md-llbitmap.c) and

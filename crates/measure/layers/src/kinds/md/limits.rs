@@ -53,13 +53,15 @@ fn members(md: &DeclaredMd, group: DeviceGroup) -> Result<u32, CheckFault> {
         _ => return Err(format!("md has no level {level}; say 0, 1, 4, 5, 6 or 10")),
     };
     if md.journal && !matches!(level, 4..=6) {
-        return Err(format!("level {level} has no journal device; only 4, 5 and 6 have"));
+        return Err(format!(
+            "level {level} has no journal device; only levels 4, 5 and 6 have one"
+        ));
     }
     let members = group.devices.saturating_sub(u32::from(md.journal));
     if members < least {
-        let beside = if md.journal { " beside the journal" } else { "" };
+        let beside = if md.journal { " in addition to the journal" } else { "" };
         return Err(format!(
-            "level {level} needs {least} devices or more{beside}, and has {members}"
+            "level {level} needs at least {least} devices{beside}, but has {members}"
         ));
     }
     Ok(members)
@@ -83,7 +85,7 @@ fn layout(md: &DeclaredMd, members: u32) -> Result<u32, CheckFault> {
         return Err(match level {
             0 => format!("level 0 has no layout '{layout}'; leave it out"),
             5 | 6 => format!(
-                "level {level} has no layout '{layout}'; say left-symmetric, or leave it out"
+                "level {level} has no layout '{layout}'; use left-symmetric, or leave it out"
             ),
             _ => format!("level {level} has no layouts; leave it out"),
         });
@@ -107,9 +109,9 @@ fn copies(layout: &str, members: u32) -> Result<u32, CheckFault> {
         // One copy is not redundancy, and each copy needs a separate member.
         Some(copies) if (2..=members).contains(&copies) => Ok(copies),
         Some(copies) => Err(format!(
-            "layout '{layout}' asks for {copies} copies; 2 to {members} fit {members} devices"
+            "layout '{layout}' asks for {copies} copies; {members} devices allow 2 to {members}"
         )),
-        None => Err(format!("level 10 has no layout '{layout}'; say n2, f2, o2 or the like")),
+        None => Err(format!("level 10 has no layout '{layout}'; use n2, f2, o2 or similar")),
     }
 }
 
@@ -136,7 +138,7 @@ fn raid0_chunk(chunk: Bytes) -> Result<(), CheckFault> {
 fn policy(md: &DeclaredMd) -> Result<(), CheckFault> {
     let bitmap = md.bitmap != MdBitmap::None;
     if bitmap && md.level == 0 {
-        return Err("level 0 has no redundancy and so no bitmap; say bitmap none".into());
+        return Err("level 0 has no redundancy and so no bitmap; use bitmap none".into());
     }
     if md.ppl && md.level != 5 {
         return Err(format!("the partial parity log is of level 5 alone, not {}", md.level));
@@ -146,7 +148,7 @@ fn policy(md: &DeclaredMd) -> Result<(), CheckFault> {
     }
     match (&md.bitmap, md.bitmap_chunk) {
         (MdBitmap::None, Some(_)) => {
-            return Err("a chunk of the bitmap is declared, but no bitmap".into());
+            return Err("a bitmap chunk is declared, but no bitmap".into());
         }
         (_, Some(chunk)) => power_of_two(chunk, "the chunk of the bitmap", MOST_CHUNK)?,
         _ => (),
@@ -156,7 +158,7 @@ fn policy(md: &DeclaredMd) -> Result<(), CheckFault> {
             Err(format!("the bitmap's file, '{file}', is not an absolute path"))
         }
         MdBitmap::External(file) if Path::new(file).file_name().is_none() => {
-            Err(format!("the bitmap's file, '{file}', has no name; say external:/FOLDER/FILE"))
+            Err(format!("the bitmap's file, '{file}', has no name; use external:/FOLDER/FILE"))
         }
         _ => Ok(()),
     }
@@ -209,12 +211,16 @@ mod tests {
         for (level, least) in [(0, 2), (1, 2), (4, 2), (5, 2), (6, 4), (10, 2)] {
             assert!(array(least, md(level)).is_ok(), "level {level}");
             let error = array(least - 1, md(level)).unwrap_err();
-            assert!(error.contains(&format!("needs {least} devices")), "{error}");
+            assert!(error.contains(&format!("needs at least {least} devices")), "{error}");
         }
         assert!(array(4, md(7)).unwrap_err().contains("no level 7"));
         let journal = |level| DeclaredMd { journal: true, ..md(level) };
         assert!(array(5, journal(6)).is_ok());
-        assert!(array(4, journal(6)).unwrap_err().contains("beside the journal, and has 3"));
+        assert!(
+            array(4, journal(6))
+                .unwrap_err()
+                .contains("at least 4 devices in addition to the journal, but has 3")
+        );
         assert!(array(4, journal(10)).unwrap_err().contains("no journal device"));
     }
 
@@ -227,7 +233,11 @@ mod tests {
         for layout in ["", "n", "2", "x2", "n1", "n-2", "n99999999999", "é2", "n5"] {
             assert!(array(4, with(10, layout)).is_err(), "{layout}");
         }
-        assert!(array(4, with(10, "f5")).unwrap_err().contains("2 to 4 fit 4 devices"));
+        assert!(
+            array(4, with(10, "f5"))
+                .unwrap_err()
+                .contains("asks for 5 copies; 4 devices allow 2 to 4")
+        );
         assert!(array(4, with(5, "left-symmetric")).is_ok() && array(4, with(5, "n2")).is_err());
         assert!(
             array(4, with(6, "ddf-N-restart")).is_ok()

@@ -5,7 +5,7 @@
 
 use super::count;
 use crate::document::chart::{AxisScale, AxisUnit};
-use crate::moment;
+use crate::figures;
 
 // More marks than this on a logarithmic axis run into each other.
 const MARKS_MAX: usize = 7;
@@ -169,7 +169,7 @@ fn moments(low: f64, high: f64) -> PanelAxis {
 
 /// `2026-11-23`, `11-23`, `11-23 15:30` or `15:30:15`.
 fn moment_label(seconds: f64, step: f64) -> String {
-    let text = moment::utc(seconds);
+    let text = figures::utc(seconds);
     let part = match step {
         step if step > 7.0 * DAY => text.get(..10),
         step if step >= DAY => text.get(5..10),
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn moments_are_marked_by_the_second_the_minute_or_the_day_in_utc() {
         let axis = |from: &str, to: &str| {
-            let ends = [from, to].map(|text| moment::seconds(text).unwrap());
+            let ends = [from, to].map(|text| figures::seconds(text).unwrap());
             PanelAxis::new(&AxisScale::Time, ends.into_iter())
         };
         let day = axis("2026-11-21T01:30:00Z", "2026-11-23T15:27:32.115Z");

@@ -150,3 +150,86 @@ impl<'a> PlotLabels<'a> {
         is_within && self.taken.iter().all(|other| is_apart(place, other))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::short;
+    use super::*;
+
+    /// The text, place and side of each label.
+    fn labels(sheet: &SvgSheet) -> Vec<String> {
+        let label = |part: &str| {
+            let (tag, text) = part.split_once('>').unwrap();
+            let value = |name: &str| {
+                let (_, rest) = tag.split_once(&format!(" {name}=\"")).unwrap();
+                rest.split('"').next().unwrap().to_owned()
+            };
+            let text = text.split('<').next().unwrap();
+            format!("{text} {} {} {}", value("x"), value("y"), value("text-anchor"))
+        };
+        sheet.0.split("<text").skip(1).map(label).collect()
+    }
+
+    #[test]
+    fn letters_have_two_sizes_by_the_span_and_their_labels_find_room() {
+        let sizes = |span| LetterSize::of(span).map(|letters| (letters.class, letters.size));
+        assert_eq!(sizes(ChartSpan::Half), [("at-wide", 30.0), ("at-narrow", 38.0)]);
+        assert_eq!(sizes(ChartSpan::Full), [("at-wide", 20.0), ("at-narrow", 38.0)]);
+        // Three characters of a narrow page fit left of the least axis, a fourth moves it.
+        let left = |label: &str| LetterSize::left_of_marks([label.to_owned()].into_iter());
+        assert_eq!((left("1 s"), short(left("10 s"))), (110.0, 117.3));
+        let size = LetterSize { class: "at-wide", size: 20.0 };
+        assert_eq!((size.width("0123456789"), size.line()), (128.0, 24.0));
+        let within = [0.0, 63.0, 65.0, 1055.0, 1057.0, 1120.0];
+        let moved = within.map(|x| size.within_sheet(x, "0123456789"));
+        assert_eq!(moved, [64.0, 64.0, 65.0, 1055.0, 1056.0, 1056.0]);
+    }
+
+    #[test]
+    fn labels_of_marks_are_a_character_apart_and_their_lines_may_touch() {
+        let size = LetterSize { class: "at-wide", size: 20.0 };
+        let drawn = |x: f64, y: f64| {
+            let (mut sheet, mut area) = (SvgSheet::default(), LabelArea::default());
+            area.put(&mut sheet, &size, (100.0, 50.0), TextAnchor::Left, "ab");
+            area.put(&mut sheet, &size, (x, y), TextAnchor::Left, "cd");
+            labels(&sheet).len()
+        };
+        // "ab" ends at 125.6, a character is 12.8 wide, and a line is 24 high.
+        assert_eq!((drawn(138.3, 50.0), drawn(138.5, 50.0)), (1, 2));
+        assert_eq!((drawn(61.7, 50.0), drawn(61.5, 50.0)), (1, 2));
+        assert_eq!((drawn(100.0, 73.9), drawn(100.0, 74.0)), (1, 2));
+        assert_eq!((drawn(100.0, 26.1), drawn(100.0, 26.0)), (1, 2));
+        assert_eq!(drawn(f64::NAN, 50.0), 1);
+    }
+
+    #[test]
+    fn a_point_has_its_label_above_left_right_or_below_and_a_fifth_has_no_room() {
+        let size = LetterSize { class: "at-wide", size: 20.0 };
+        let mut sheet = SvgSheet::default();
+        let mut plot = PlotLabels::new(&size, (0.0, 1000.0), (0.0, 500.0));
+        plot.avoid((500.0, 250.0));
+        for text in ["a1", "a2", "a3", "a4", "a5"] {
+            plot.put(&mut sheet, (500.0, 250.0), text);
+        }
+        let expected =
+            ["a1 500 218 middle", "a2 480 250 end", "a3 520 250 start", "a4 500 282 middle"];
+        assert_eq!(labels(&sheet), expected);
+    }
+
+    #[test]
+    fn labels_of_points_stay_in_their_panel_and_50_wide_right_of_it() {
+        let size = LetterSize { class: "at-wide", size: 20.0 };
+        let place = |x: f64, y: f64| {
+            let mut sheet = SvgSheet::default();
+            PlotLabels::new(&size, (0.0, 1000.0), (0.0, 500.0)).put(&mut sheet, (x, y), "ab");
+            labels(&sheet).pop()
+        };
+        // Above it takes 44, and at the sides 12.8 on each.
+        assert_eq!(place(500.0, 44.0).as_deref(), Some("ab 500 12 middle"));
+        assert_eq!(place(500.0, 43.0).as_deref(), Some("ab 480 43 end"));
+        assert_eq!(place(1037.0, 100.0).as_deref(), Some("ab 1037 68 middle"));
+        assert_eq!(place(1038.0, 100.0).as_deref(), Some("ab 1018 100 end"));
+        assert_eq!(place(12.0, 100.0).as_deref(), Some("ab 32 100 start"));
+        assert_eq!(place(2000.0, 100.0), None);
+    }
+}

@@ -27,11 +27,12 @@ const STYLE: TableStyle = TableStyle::new()
     .content_lines(ContentLineStyle::none().junction(' '));
 
 pub(super) fn table(table: &Table, indent: &str, page: &mut TextPage) {
-    let mut shown = table.columns_up_to(page.level());
+    let level = page.level();
+    let mut shown = table.columns_up_to(level);
     let (all, room) = (shown.len(), page.width().saturating_sub(indent.len()));
     let is_narrow = page.width() < WIDTH_NARROW;
     if is_narrow {
-        leave_out(table, &mut shown, page.level(), room);
+        leave_out(table, &mut shown, level, room);
     }
     let mut text = TextTable::new();
     text.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic);
@@ -43,18 +44,24 @@ pub(super) fn table(table: &Table, indent: &str, page: &mut TextPage) {
         false => text.force_no_tty(),
     };
     text.set_header(shown.iter().map(|at| TextCell::new(visible(&table.columns[*at].title))));
-    for row in table.rows_up_to(page.level()) {
+    for row in table.rows_up_to(level) {
         text.add_row(shown.iter().enumerate().map(|(place, at)| cell(row, *at, place == 0)));
     }
     let padding = u16::from(page.width() >= WIDTH_ROOMY);
+    let least = |at: usize| least_width(table, at, level, is_narrow);
+    // Where even whole words are too wide, the library divides the room.
+    let between = usize::from(padding) + 1;
+    let fits = shown.iter().map(|at| least(*at) + between).sum::<usize>() <= room;
+    let whole = text.column_max_content_widths();
+    let breaks = whole.into_iter().map(|width| usize::from(width) + between).sum::<usize>() > room;
     for (place, (column, at)) in text.column_iter_mut().zip(&shown).enumerate() {
         // The air goes first where a terminal is narrow: wrapped cells are worse.
         column.set_padding((0, padding));
         if place > 0 && !table.columns[*at].is_words {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        if is_narrow {
-            let least = u16::try_from(least_width(table, *at, page.level())).unwrap_or(u16::MAX);
+        if is_narrow || (fits && breaks) {
+            let least = u16::try_from(least(*at)).unwrap_or(u16::MAX).saturating_add(padding);
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
         }
     }
@@ -70,7 +77,7 @@ pub(super) fn table(table: &Table, indent: &str, page: &mut TextPage) {
 /// Leaves out the widest numbers, of several the last, until no word is broken. Words stay: they are
 /// judgements, or say what a row is about.
 fn leave_out(table: &Table, shown: &mut Vec<usize>, level: DetailLevel, room: usize) {
-    let least = |at: usize| least_width(table, at, level);
+    let least = |at: usize| least_width(table, at, level, true);
     let is_trend = |at: usize| {
         let mut cells = table.rows.iter().filter_map(|row| row.cells.get(at));
         cells.any(|cell| matches!(cell, Cell::Trend(_)))
@@ -86,10 +93,11 @@ fn leave_out(table: &Table, shown: &mut Vec<usize>, level: DetailLevel, room: us
     }
 }
 
-/// The width of a column in which no number and no word but a path is broken.
-fn least_width(table: &Table, at: usize, level: DetailLevel) -> usize {
+/// The width of a column in which no word but a path is broken, nor a number from its unit if those
+/// are to stay together.
+fn least_width(table: &Table, at: usize, level: DetailLevel, keeps_units: bool) -> usize {
     let longest = |text: &str| text.split_whitespace().map(|word| word.chars().count()).max();
-    let is_words = at == 0 || table.columns[at].is_words;
+    let is_words = at == 0 || table.columns[at].is_words || !keeps_units;
     let width = |row: &Row| {
         let text = visible(&row.cells.get(at).unwrap_or(&Cell::Empty).shown());
         let width = match is_words {
@@ -154,5 +162,37 @@ mod tests {
         }
         let narrow = at_width(40);
         assert!(!narrow.contains("MiB/s") && narrow.contains("1 column left out"), "{narrow}");
+    }
+    #[test]
+    fn cells_of_a_wide_table_are_broken_between_words() {
+        let columns = [
+            ("clients", "8"),
+            ("offered", "max"),
+            ("commits/s", "9.11 k"),
+            ("expected", "7.9 k to 11 k"),
+            ("range", "8.44 k to 10.2 k"),
+            ("p50", "850 µs"),
+            ("p99", "1.92 ms"),
+            ("per sync", "3.81"),
+            ("log busy", "75 %"),
+            ("CPU", "53 %"),
+            ("bound by", "waits"),
+            ("disk ×2", "≤ 14.2 k"),
+        ];
+        let mut table = Table::new(columns.map(|(title, _)| title));
+        table.row(columns.map(|(_, value)| Cell::text(value)));
+        for width in [80, 91, 92, 100] {
+            let mut page = TextPage::new(&Options { width, ..Options::default() });
+            super::table(&table, "  ", &mut page);
+            let shown: Vec<&str> = page.text().split_whitespace().collect();
+            for word in columns.iter().flat_map(|(title, value)| [title, value]) {
+                let mut parts = word.split(' ');
+                assert!(
+                    parts.all(|part| shown.contains(&part)),
+                    "{width}, {word}: {}",
+                    page.text()
+                );
+            }
+        }
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn curve_facts(section: &SectionFindings, curve: &Curve) -> Vec<Label
     facts.extend(curve.not_reached_from.iter().map(|level| {
         let axis = axis_name(&curve.axis);
         let text = format!("from {axis} {} on the offered rate was not reached", level.label);
-        ("limit", format!("{text}: those points are none of a curve"))
+        ("limit", format!("{text}: those points are left out of the curve"))
     }));
     facts
 }

@@ -221,7 +221,7 @@ pub(super) fn basis_note(section: &SectionFindings) -> Option<String> {
             Some(format!("means of the rounds {first_round} to {last_round}"))
         }
         RowBasis::Trial { round } => {
-            Some(format!("figures of trial {round}, on which the answer rests"))
+            Some(format!("results of trial {round}, on which the answer is based"))
         }
     };
     section.rows.iter().find_map(of)

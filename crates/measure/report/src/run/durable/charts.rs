@@ -164,7 +164,7 @@ pub(super) fn batches(commits: &GroupCommitFindings) -> Chart {
         let title = format!("{} committers", row.arm.setting.committers());
         Some(BarGroup::new(title, classes(&batches.sizes, batches.count)))
     });
-    let legend = [("share of the batches with so many records", Colour::First)];
+    let legend = [("share of the batches with this many records", Colour::First)];
     Chart::bars("Records per batch, by committers", groups.collect(), legend).scaled_by_group()
 }
 

@@ -46,10 +46,13 @@ fn of_curve(curve: &SizeCurve) -> Vec<LabelledText> {
         (Some(low), None) => Some(format!("at least {}", bandwidth(low))),
         _ => speed.value.map(bandwidth),
     });
-    let speed = speed.unwrap_or_else(|| "no bandwidth to be told".to_owned());
+    let speed = speed.unwrap_or_else(|| "an unknown bandwidth".to_owned());
     let mut said = vec![("cost", format!("{name}: {fixed} + size ÷ {speed}"))];
     said.extend(
-        curve.deviations.iter().map(|deviation| ("but", format!("{name}: {}", misfit(deviation)))),
+        curve
+            .deviations
+            .iter()
+            .map(|deviation| ("misfit", format!("{name}: {}", misfit(deviation)))),
     );
     if let Some(batching) = &curve.batching {
         let shares = batching.for_shares.iter().map(|batch| {
@@ -63,7 +66,7 @@ fn of_curve(curve: &SizeCurve) -> Vec<LabelledText> {
             alone.map(|record| format!("{} {}", size(record.size_bytes), percent(record.share)));
         let alone: Vec<String> = alone.collect();
         let words = format!("{name}: each record alone reaches {}", alone.join(", "));
-        said.push(("alone", format!("{words} of the bandwidth")));
+        said.push(("unbatched", format!("{words} of the bandwidth")));
         let factors = batching.unbatched.iter();
         let factors = factors.map(|factor| {
             format!("{} × for {}", decimal(factor.factor), size(factor.record_bytes))
@@ -72,7 +75,7 @@ fn of_curve(curve: &SizeCurve) -> Vec<LabelledText> {
         if !factors.is_empty() {
             let against = size(batching.batch_bytes);
             let words = format!("{name}: {}; against batches of {against}", factors.join(", "));
-            said.push(("without", words));
+            said.push(("batching gain", words));
         }
     }
     said
@@ -196,9 +199,9 @@ fn law_words(name: &str, found: &Contention) -> String {
     );
     match found.holds_from {
         // Numbers of writers are whole: from one on it holds for all.
-        Some(from) if from > 1.5 => format!(
-            "{name}: it holds from {from:.0} writers on, fewer are a case of their own: {figures}"
-        ),
+        Some(from) if from > 1.5 => {
+            format!("{name}: it holds from {from:.0} writers on, not for fewer: {figures}")
+        }
         _ => format!("{name}: {figures}; it errs by {}", percent(law.residual_share)),
     }
 }
@@ -231,11 +234,7 @@ fn limit(found: &CrossFindings) -> Option<LabelledText> {
     let name = found.cells.first().map(|cell| method_words(&cell.arm.setting))?;
     let steps = found.elasticities.len();
     let same = found.elasticities.iter().filter(|elasticity| elasticity.limited_by == word).count();
-    let text = format!(
-        "{name}: {} in {same} of {steps} steps from a size to the next, by how much longer the \
-         larger write takes",
-        word.words()
-    );
+    let text = format!("{name}: {} in {same} of {steps} size steps", word.words());
     Some(("limited by", text))
 }
 

@@ -182,7 +182,7 @@ fn amounts_are_of_all_paths_together() {
     let bound = on_two_devices("jobs = 2\ncache = \"buffered\"\nmemory_bound = \"25%\"\n");
     assert_eq!(bound.unwrap().memory_bound, Some(Bytes::from_gib(512)));
     let few = on_two_devices("").unwrap_err();
-    assert!(few.message.contains("jobs = 1 in total is less than the 2 paths"), "{few}");
+    assert!(few.to_string().contains("jobs = 1 in total is less than the 2 paths"), "{few}");
 }
 
 #[test]
@@ -191,10 +191,10 @@ fn limits_that_do_nothing_and_intervals_without_end_are_refused() {
         ("volume = \"0B\"\n", "it does nothing"),
         ("operations = 0\n", "it does nothing"),
         ("loops = 0\n", "it does nothing"),
-        ("duration = \"999us\"\n", "not between 1 ms and a month"),
+        ("duration = \"999us\"\n", "must be between 1 ms and a month"),
         ("interval = \"999us\"\n", "intervals under 1 ms"),
-        ("duration = \"100001s\"\ninterval = \"1s\"\n", "are more than 100000"),
-        ("duration = \"100s\"\ninterval = \"1ms\"\nramp = \"1ms\"\n", "are more than 100000"),
+        ("duration = \"100001s\"\ninterval = \"1s\"\n", "is more than 100000"),
+        ("duration = \"100s\"\ninterval = \"1ms\"\nramp = \"1ms\"\n", "is more than 100000"),
     ] {
         check_refused(&format!("[[step]]\nname = \"s\"\n{lines}"), &[words]);
     }

@@ -179,7 +179,7 @@ fn each_rule_of_contradictions_is_told_in_its_place() {
         (
             "rate = { value = \"unlimited\", from = \"guess\" }",
             "rate = { value = \"unlimited\", from = \"guess\" }\ncommit_siblings = { value = 1, from = \"doc\" }",
-            "no meaning without 'commit_delay'",
+            "meaningless without 'commit_delay'",
         ),
         ("cache = { value = \"direct\"", "cache = { value = \"mmap\"", "has no commits"),
         ("file_size = { value = \"16MiB\"", "file_size = { value = \"0B\"", "more than 0 B"),
@@ -187,7 +187,7 @@ fn each_rule_of_contradictions_is_told_in_its_place() {
         (
             "cache = { value = \"buffered\", from = \"guess\" }\njobs = { value = 1",
             "cache = { value = \"direct\", from = \"guess\" }\njobs = { value = 0",
-            "expected a whole number from 1 on",
+            "expected a whole number of 1 or more",
         ),
         (
             "sizes = { value = { \"64KiB\" = 1000 }, from = \"guess\" }\ncache = { value = \"buffered\"",
@@ -259,7 +259,7 @@ fn thresholds_of_a_run_are_of_its_streams_and_those_of_check_of_its_workloads() 
     // Without any it says so, of the log or of the first stream.
     let (bare, _) = GOOD.split_once("[[threshold]]").unwrap();
     let none = |workload: &str| {
-        let criterion = "its documents give no threshold that this run measures".to_owned();
+        let criterion = "its documentation gives no threshold that this run measures".to_owned();
         let it = Threshold::goal(criterion, workload.to_owned(), ThresholdBound::Undocumented);
         Threshold { database: "small".to_owned(), ..it }
     };

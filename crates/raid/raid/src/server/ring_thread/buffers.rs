@@ -38,16 +38,14 @@ impl RingThread {
         let staged = match (op.kind, op.buffer) {
             (MemberOpKind::Zero, _) => return Ok(Own::Nothing),
             (MemberOpKind::Compare, buffer) => {
-                let lent = self.desk.buffer();
                 let of_stripe = match buffer {
                     OpBuffer::Stripe { part, member } => Some((part, member)),
                     _ => None,
                 };
-                return Ok(Own::Compared(self.ring()?.lend(lent), of_stripe));
+                return Ok(Own::Compared(self.ring.lend(self.desk.buffer()), of_stripe));
             }
             (MemberOpKind::Read, buffer) => {
-                let lent = self.desk.buffer();
-                let lent = self.ring()?.lend(lent);
+                let lent = self.ring.lend(self.desk.buffer());
                 return Ok(match buffer {
                     OpBuffer::Request { buffer, .. } => {
                         let index = PieceName(buffer).index();
@@ -61,7 +59,7 @@ impl RingThread {
             }
             (MemberOpKind::Log, _) => {
                 let entry = self.staged.pop_front().ok_or(ServerError::Ended)?;
-                return Ok(Own::Log(self.ring()?.lend(entry)));
+                return Ok(Own::Log(self.ring.lend(entry)));
             }
             (_, OpBuffer::Metadata(_) | OpBuffer::Stripe { .. }) => {
                 self.staged.pop_front().ok_or(ServerError::Ended)?
@@ -69,9 +67,8 @@ impl RingThread {
             (_, OpBuffer::Request { buffer, .. }) => {
                 match &self.pieces[PieceName(buffer).index()].memory {
                     PieceMemory::Read(read) => {
-                        let ring = self.ring.as_ref().ok_or(ServerError::Ended)?;
                         // No operation in flight uses the read data.
-                        let bytes = ring.contents(read).ok_or(ServerError::Ended)?;
+                        let bytes = self.ring.contents(read).ok_or(ServerError::Ended)?;
                         self.desk.copy_of(&bytes[..op.length as usize])
                     }
                     PieceMemory::None | PieceMemory::Written(_) => return Ok(Own::Nothing),
@@ -79,12 +76,12 @@ impl RingThread {
             }
             (_, OpBuffer::Copy(_) | OpBuffer::None) => return Ok(Own::Nothing),
         };
-        Ok(Own::Staged(self.ring()?.lend(staged)))
+        Ok(Own::Staged(self.ring.lend(staged)))
     }
 
     /// False if it was compared and differs.
     pub(super) fn keep_read(&mut self, own: Own, is_good: bool, length: u32) -> bool {
-        let Some(ring) = &mut self.ring else { return true };
+        let ring = &mut self.ring;
         let mut is_alike = true;
         let freed = match own {
             Own::Nothing => None,
@@ -182,7 +179,7 @@ impl RingThread {
                 (OpBuffer::Stripe { part, member }, OpBuffer::Request { buffer, offset }) => {
                     let bytes = match &self.pieces[PieceName(buffer).index()].memory {
                         PieceMemory::Written(lent) | PieceMemory::Read(lent) => {
-                            self.ring.as_ref().and_then(|ring| ring.contents(lent))
+                            self.ring.contents(lent)
                         }
                         PieceMemory::None => None,
                     };
@@ -193,10 +190,9 @@ impl RingThread {
                 // A read: each is a part, so this is all of it.
                 (OpBuffer::Request { buffer, .. }, OpBuffer::Stripe { part, member }) => {
                     let data = self.desk.copy_of(self.stripes.chunk(part, member, sum.length));
-                    let Some(ring) = &mut self.ring else { continue };
                     let piece = &mut self.pieces[PieceName(buffer).index()];
-                    let before = piece.keep(ring.lend(data));
-                    let before = before.and_then(|lent| ring.take_back(lent));
+                    let before = piece.keep(self.ring.lend(data));
+                    let before = before.and_then(|lent| self.ring.take_back(lent));
                     before.into_iter().for_each(|buffers| self.desk.give_back(buffers));
                 }
                 _ => {}

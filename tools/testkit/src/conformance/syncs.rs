@@ -9,12 +9,13 @@
 
 use std::path::Path;
 
+use durio_block::testkit::unwritten_pages;
+use durio_block::{Buffers, Clock, Completion, Engine, Operation, OperationKind, WriteFlags};
+
 use super::bench::{
-    BLOCK, Bench, DEPTH, WHOLE, exchange_all, fill, linked, read, result, results, sync,
-    unwritten_pages, write,
+    BLOCK, Bench, DEPTH, WHOLE, exchange_all, fill, linked, read, result, results, sync, write,
 };
 use super::{Case, Needs, Outcome, case};
-use crate::{Buffers, Clock, Completion, Engine, Operation, OperationKind, WriteFlags};
 
 pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
     vec![

@@ -9,14 +9,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use durio_base::Bytes;
+use durio_block::testkit::open_path;
+use durio_block::{Clock, Engine, OpenMode, Operation, OperationKind, supports_reallocate};
 
 use super::bench::{
     BLOCK, Bench, DEPTH, SLOT_BLOCKS, WHOLE, exchange, exchange_all, fill, pattern, read, result,
     results, write,
 };
 use super::{Case, Needs, Outcome, case};
-use crate::testkit::open_path;
-use crate::{Clock, Engine, OpenMode, Operation, OperationKind, supports_reallocate};
 
 pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
     vec![

@@ -3,12 +3,13 @@
 
 use std::time::{Duration, Instant};
 
+use durio_block::{Clock, Completion, Engine, Operation, OperationKind, Ticks};
+
 use super::bench::{
     BLOCK, Bench, DEPTH, SLOT_BLOCKS, WHOLE, exchange, exchange_all, fill, read, result, sync,
     write,
 };
 use super::{Case, Needs, Outcome, case};
-use crate::{Clock, Completion, Engine, Operation, OperationKind, Ticks};
 
 pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
     vec![

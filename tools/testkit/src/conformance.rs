@@ -11,7 +11,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::{Buffers, Clock, Engine};
+use durio_block::{Buffers, Clock, Engine};
 
 mod bench;
 mod completions;

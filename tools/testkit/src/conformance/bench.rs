@@ -2,11 +2,13 @@
 //! of completions, which checks every exchange.
 
 use std::cell::Cell;
-use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 
+use durio_block::{
+    Buffers, Clock, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags,
+};
+
 use super::{Body, Setup, Suite, Target};
-use crate::{Buffers, Clock, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags};
 
 /// Bytes of a block: satisfies the direct-I/O alignment of all devices known.
 pub(super) const BLOCK: usize = 4096;
@@ -183,19 +185,3 @@ pub(super) fn results<C: Clock>(
 
 /// A transfer of one block in full.
 pub(super) const WHOLE: i32 = 4096;
-
-/// Pages of a file in the page cache that are dirty or being written, by cachestat(2), since 6.5.
-pub(super) fn unwritten_pages(file: &impl AsFd) -> Option<u64> {
-    // The same number on all architectures but alpha.
-    const SYS_CACHESTAT: libc::c_long = 451;
-    // struct cachestat_range: offset, length (zero: to the end).
-    let range = [0_u64; 2];
-    // struct cachestat: cached, dirty, under writeback, evicted, recently evicted.
-    let mut counts = [0_u64; 5];
-    let file = file.as_fd().as_raw_fd();
-    // Justification: no crate in use wraps the call, and it alone shows whether a sync did anything.
-    // SAFETY: the kernel reads two and writes five 64-bit numbers at valid addresses.
-    let result =
-        unsafe { libc::syscall(SYS_CACHESTAT, file, range.as_ptr(), counts.as_mut_ptr(), 0_u32) };
-    (result == 0).then_some(counts[1] + counts[2])
-}

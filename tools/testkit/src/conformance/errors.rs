@@ -4,13 +4,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use durio_block::testkit::open_path;
+use durio_block::{Buffers, Clock, Completion, Engine, OpenMode, Operation, OperationKind};
+
 use super::bench::{
     BLOCK, Bench, SLOT_BLOCKS, WHOLE, exchange, exchange_all, fill, pattern, read, result, results,
     sync, write,
 };
 use super::{Case, Needs, Outcome, Target, case};
-use crate::testkit::open_path;
-use crate::{Buffers, Clock, Completion, Engine, OpenMode, Operation, OperationKind};
 
 pub(super) fn cases<C: Clock>() -> Vec<Case<C>> {
     vec![
