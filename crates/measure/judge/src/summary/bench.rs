@@ -259,7 +259,7 @@ pub fn of_proof(findings: &ProofFindings) -> Summary {
     let open = findings.series.iter().filter(|series| is_open(series)).count();
     match open {
         0 => {}
-        _ if open == total => {
+        _ if findings.series.iter().all(|series| series.verdict == ProofVerdict::Inconclusive) => {
             let text = "no power cut counts for a verdict";
             parts.reasons.push(SummaryReason::new(SummaryRule::Incomplete, text));
         }
@@ -562,6 +562,18 @@ mod tests {
             let undecided = format!("{undecided} series are undecided");
             assert_eq!(summary.reasons, ["the proof is not finished", undecided.as_str()]);
         }
+    }
+
+    #[test]
+    fn a_series_with_effective_cuts_never_has_no_cut_that_counts() {
+        let none_yet = kept(ProofVerdict::NoLoss, None);
+        let inconclusive = kept(ProofVerdict::Inconclusive, None);
+        let last = |series: &[&SeriesFindings]| {
+            proved(Outcome::Interrupted, series).reasons.pop().unwrap()
+        };
+        assert_eq!(last(&[&none_yet]), "1 of 1 series are undecided");
+        assert_eq!(last(&[&none_yet, &inconclusive]), "2 of 2 series are undecided");
+        assert_eq!(last(&[&inconclusive, &inconclusive]), "no power cut counts for a verdict");
     }
 
     #[test]
