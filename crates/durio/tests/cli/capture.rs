@@ -45,10 +45,12 @@ fn writer(sandbox: &Sandbox, words: &str) -> Running {
                 --size 4MiB --target data --duration";
     let running = sandbox.durio(&format!("{line} {words}")).start();
     let begin = Instant::now();
-    // Until it has its file: before, there is nothing to watch.
+    // Until the file of 4 MiB is laid out and the job writes: the layout has a thread of its own,
+    // and a test file for the features of the storage is open only for a moment.
     while begin.elapsed() < Duration::from_secs(20) {
-        let open = sh(&format!("ls -l /proc/{}/fd 2>/dev/null || true", running.id()));
-        if open.contains(sandbox.data().to_str().unwrap()) {
+        let io = fs::read_to_string(format!("/proc/{}/io", running.id())).unwrap_or_default();
+        let written = io.lines().find_map(|line| line.strip_prefix("wchar: "));
+        if written.and_then(|bytes| bytes.parse::<u64>().ok()) > Some(6 << 20) {
             break;
         }
         sleep(Duration::from_millis(10));
