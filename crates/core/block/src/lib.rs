@@ -106,6 +106,7 @@ pub use open::{
 };
 pub use program::{
     ANSWER_LIMIT, ProcessGroup, ProgramAnswer, ask, ask_stoppable, end_with_this_thread,
+    lead_process_group,
 };
 pub use ublk::{
     UBLK_NEEDS, UblkControl, UblkDevice, UblkKind, UblkQueue, UblkRequest, UblkShape, UblkState,

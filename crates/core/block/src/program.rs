@@ -59,6 +59,17 @@ pub fn end_with_this_thread(command: &mut Command) {
     unsafe { command.pre_exec(set_signal) };
 }
 
+/// Has the command's process lead a process group, so that signals to durio's group, such as a
+/// terminal's Ctrl-C and hang-up, do not reach it.
+///
+/// The standard library starts such a program by `posix_spawn`, which holds signals back until the
+/// program runs: one that came before the change of the group then kills it. Between `fork` and exec
+/// durio's handlers take the signal. A function to run there makes the library take that way.
+pub fn lead_process_group(command: &mut Command) -> &mut Command {
+    // SAFETY: nothing is done between fork and exec.
+    unsafe { command.pre_exec(|| Ok(())) }.process_group(0)
+}
+
 /// A program and all that it started, as far as it stays in the program's process group; killed as a
 /// whole when this goes.
 #[derive(Debug)]
@@ -73,7 +84,7 @@ impl ProcessGroup {
     /// it. It ends with the thread that calls this.
     pub fn start(command: &mut Command) -> io::Result<Self> {
         end_with_this_thread(command);
-        Ok(Self { leader: command.process_group(0).spawn()?, is_killed: false })
+        Ok(Self { leader: lead_process_group(command).spawn()?, is_killed: false })
     }
 
     fn pid(&self) -> Pid {

@@ -4,13 +4,12 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::SystemTime;
 
 use durio_base::{Bytes, Nanos};
-use durio_block::Folder;
+use durio_block::{Folder, lead_process_group};
 use durio_command::{CommandError, CommandErrorKind, Ending, StopFlag};
 use durio_judge::advise::{
     PROOF_SCHEMA, ProofMethod, ProveLoad, Rule, RuleProof, Subject, Switch, SwitchedSetting,
@@ -110,8 +109,8 @@ fn start((spec, runs): &(PathBuf, PathBuf), place: &Path) -> Result<Child, Comma
     let mut target = OsString::from("data=");
     target.push(place);
     let mut command = durio_run(spec, runs)?;
-    command.arg("--quiet").arg("--target").arg(target).process_group(0);
-    command
+    command.arg("--quiet").arg("--target").arg(target);
+    lead_process_group(&mut command)
         .spawn()
         .map_err(|error| CommandError::cannot_measure(format!("cannot run durio itself: {error}")))
 }

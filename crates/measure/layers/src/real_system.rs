@@ -3,12 +3,12 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, FileTypeExt};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use durio_base::Bytes;
+use durio_block::lead_process_group;
 use durio_observe::{DeviceUse, StackError, device_use, mounted_at};
 use rustix::process::Signal;
 
@@ -43,7 +43,7 @@ impl RealSystem {
         // Answers of programs are parsed, and shown among our own words.
         command.args(words).env("LC_ALL", "C");
         // In the terminal's group it would get the very Ctrl-C that asks us to tear down.
-        command.process_group(0);
+        lead_process_group(&mut command);
         command.stdin(Stdio::from(self.lock.try_clone()?));
         command.stdout(Stdio::from(File::create(&out)?)).stderr(Stdio::from(File::create(&err)?));
         let status = command.status()?;

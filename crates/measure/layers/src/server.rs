@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use durio_block::{BlockError, ErrorKind, UblkControl, UblkDevice, UblkState};
+use durio_block::{BlockError, ErrorKind, UblkControl, UblkDevice, UblkState, lead_process_group};
 use durio_nbd::{KernelClient, NbdDevice};
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
 
@@ -57,7 +57,7 @@ pub(crate) fn serve(
     let mut process = Command::new(program_file(command.program()));
     process.arg0(command.program()).args(command.words()).env("LC_ALL", "C");
     // In a separate group: Ctrl-C ends the bench, and the bench ends it.
-    process.process_group(0);
+    lead_process_group(&mut process);
     // Without the journal's lock, by whose end others know that all programs have ended.
     process.stdin(Stdio::null()).stdout(File::create(&out)?).stderr(File::create(&err)?);
     let mark = Arc::new(OnceLock::new());
