@@ -12,7 +12,7 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
@@ -199,6 +199,30 @@ fn a_terminal_that_is_closed_takes_a_bench_down_at_any_moment() {
         assert_eq!(manifest["outcome"], "interrupted", "{after:?}");
         let mount = manifest["stacks"][0]["layers"][1]["mount"].as_str().map(Path::new);
         assert!(mount.is_none_or(|mount| !mount.exists()), "{mount:?}");
+    }
+}
+
+/// Programs that a bench runs while it is undone must not die by a signal to durio's group.
+#[test]
+fn hang_ups_that_keep_coming_do_not_reach_the_programs_that_undo_a_bench() {
+    if !has(&["root", "losetup", "mkfs.ext4", "setsid"]) {
+        return;
+    }
+    for _ in 0..3 {
+        let sandbox = Sandbox::new();
+        let line = format!("stack bench {}", bench_spec(&sandbox).display());
+        let mut running = sandbox.durio(&line).within(["setsid"]).start();
+        let files = sandbox.root().join("files");
+        wait_for("durio to begin", || !entries(&files).is_empty());
+        let group = Pid::from_raw(running.id().try_into().unwrap()).unwrap();
+        let begin = Instant::now();
+        while running.is_alive() && begin.elapsed() < PATIENCE {
+            let _ = kill_process_group(group, Signal::HUP);
+            thread::sleep(Duration::from_micros(200));
+        }
+        running.wait_at_most(PATIENCE).expect_exit(130);
+        assert_eq!(entries(&files), [""; 0].map(PathBuf::from));
+        assert!(!sh("losetup -a").contains(&sandbox.root().display().to_string()));
     }
 }
 
