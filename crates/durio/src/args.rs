@@ -17,6 +17,7 @@ use crate::commands::doctor::Doctor;
 use crate::commands::durable::Durable;
 use crate::commands::explain::{Explain, Typical};
 use crate::commands::fio::FioArguments;
+use crate::commands::fleet::FleetArguments;
 use crate::commands::lab::LabArguments;
 use crate::commands::profile::ProfileArguments;
 use crate::commands::prove::ProveArguments;
@@ -66,6 +67,7 @@ pub(crate) enum DurioCommand {
     Advise(Box<Advise>),
     Compare(Compare),
     Fio(FioArguments),
+    Fleet(FleetArguments),
     Prove(ProveArguments),
     Simdisk(Simdisk),
     Raid(RaidArguments),
@@ -122,7 +124,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
         "Measure",
         &[
             "check", "durable", "run", "plan", "sweep", "predict", "profile", "spec", "capture",
-            "replay", "fio", "watch",
+            "replay", "fio", "watch", "fleet",
         ],
     ),
     ("Judge", &["compare", "typical", "advise", "audit", "explain"]),

@@ -9,6 +9,7 @@ pub(crate) mod doctor;
 pub(crate) mod durable;
 pub(crate) mod explain;
 pub(crate) mod fio;
+pub(crate) mod fleet;
 pub(crate) mod lab;
 mod man;
 pub(crate) mod profile;
@@ -57,6 +58,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
         DurioCommand::Audit(arguments) => audit::audit(&arguments),
         DurioCommand::Compare(arguments) => compare::run(&arguments),
         DurioCommand::Fio(arguments) => fio::fio(&arguments),
+        DurioCommand::Fleet(arguments) => fleet::fleet(&arguments),
         DurioCommand::Prove(arguments) => prove::prove(&arguments),
         DurioCommand::Simdisk(arguments) => simdisk::simdisk(&arguments),
         DurioCommand::Raid(arguments) => raid::raid(&arguments),

@@ -81,8 +81,8 @@ impl Measuring {
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArguments {
-    /// Output format: text, json, html, markdown, csv, openmetrics or fio-json [default: text; durio
-    /// fio: fio's own]
+    /// Output format: text, json, html, markdown, csv, openmetrics, junit or fio-json [default: text;
+    /// durio fio: fio's own]
     // Without it `durio fio` prints what fio would, so there is no default format.
     #[arg(long, value_name = "FORMAT", value_parser = values::format, conflicts_with = "json")]
     pub(crate) format: Option<Format>,
@@ -91,8 +91,8 @@ pub(crate) struct OutputArguments {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Write the report to this new file, in the format of its ending: .txt, .json, .html, .md, .csv
-    /// or .prom (durio fio: -o alone; --output is fio's)
+    /// Write the report to this new file, in the format of its ending: .txt, .json, .html, .md, .csv,
+    /// .prom or .xml, which is JUnit's (durio fio: -o alone; --output is fio's)
     #[arg(long = "output", short = 'o', value_name = "FILE", value_parser = values::report_file(),
           value_hint = clap::ValueHint::FilePath)]
     pub(crate) report_file: Option<ReportFile>,
@@ -345,6 +345,17 @@ pub(crate) struct RunCommand {
 
     #[command(flatten)]
     pub(crate) expanding: Expanding,
+
+    /// Start measured steps when another process orders it, over this inherited socket
+    ///
+    /// FD is the number of a descriptor that the parent left open: one end of a connected Unix stream
+    /// socket (socketpair). durio lays out files and preconditions, says that the step is ready, and
+    /// starts it at the ordered time of CLOCK_MONOTONIC, so that runs of several processes or hosts
+    /// start together. If the other end closes, the run is interrupted. docs/formats/gate.md has the
+    /// lines.
+    #[arg(long, value_name = "FD", value_parser = clap::value_parser!(i32).range(3..),
+          help_heading = "Method")]
+    pub(crate) gate: Option<i32>,
 
     #[command(flatten)]
     pub(crate) job: JobArguments,

@@ -210,10 +210,14 @@ fn format_of_ending(path: &Path) -> Result<Format, String> {
         "md" => Ok(Format::Markdown),
         "csv" => Ok(Format::Csv),
         "prom" => Ok(Format::OpenMetrics),
+        "xml" => Ok(Format::JUnit),
         "toml" => {
             Err("a report cannot be TOML; to write a profile, give --profile FILE".to_owned())
         }
-        _ => Err("the ending names the format: .txt, .json, .html, .md, .csv or .prom".to_owned()),
+        _ => {
+            Err("the ending names the format: .txt, .json, .html, .md, .csv, .prom or .xml"
+                .to_owned())
+        }
     }
 }
 
@@ -420,11 +424,12 @@ mod tests {
             ("a.b.md", Format::Markdown),
             ("./a.csv", Format::Csv),
             ("a.prom", Format::OpenMetrics),
+            ("a.xml", Format::JUnit),
         ] {
             assert_eq!(format(name), Ok(expected), "{name}");
         }
         for wrong in ["a", ".html", "a.pdf"] {
-            assert!(format(wrong).is_err_and(|why| why.contains(".csv or .prom")), "{wrong}");
+            assert!(format(wrong).is_err_and(|why| why.contains(".prom or .xml")), "{wrong}");
         }
         assert!(format("mine.toml").is_err_and(|why| why.contains("--profile FILE")));
     }

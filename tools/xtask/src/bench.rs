@@ -6,13 +6,13 @@
 
 mod agree;
 mod build;
-mod callgrind;
 mod compare;
 mod corpus;
 mod databases;
 mod durio;
 mod figures;
 mod fio;
+mod fleet_hosts;
 mod fsync;
 mod gate;
 mod group_commit;
@@ -83,6 +83,8 @@ enum BenchCommand {
     /// tools/xtask/src/databases/table.rs. Exit code 3 if a package is missing.
     #[command(verbatim_doc_comment)]
     Databases(databases::DatabaseBenchArguments),
+    /// How often verdicts on hosts of a fleet are wrong, by simulated campaigns
+    FleetHosts(fleet_hosts::FleetHostsArguments),
     /// Crash states of a recorded run, made and checked per second
     Prove,
     /// Time of a fresh build and of a rebuild, by crate, and the size of the packaged binary
@@ -115,6 +117,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode> {
         BenchCommand::GroupCommit(arguments) => group_commit::run(arguments, &interrupt),
         BenchCommand::Nbd(arguments) => nbd::run(arguments, &interrupt),
         BenchCommand::Databases(arguments) => databases::run(arguments, &interrupt),
+        BenchCommand::FleetHosts(arguments) => fleet_hosts::run(arguments, &interrupt),
         BenchCommand::Prove => prove::run(&interrupt),
         BenchCommand::Build => build::run(&interrupt),
     };

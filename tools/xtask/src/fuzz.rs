@@ -6,11 +6,12 @@
 //! cargo-fuzz is not used: it needs a nightly compiler for sanitizers, which find little where nothing
 //! is unsafe, and feedback from coverage is a pass of LLVM that a stable compiler runs as well.
 
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::{env, fs};
+use std::{env, fs, thread};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::cargo::{self, workspace_root};
 
@@ -77,22 +78,33 @@ pub(crate) fn run(arguments: &FuzzArguments) -> Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-/// All targets.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     TARGETS.iter().map(|(name, _)| *name)
 }
 
-/// The targets with findings, among those named or all.
+/// The targets with findings, among those named or all. Each processor runs one at a time.
 pub(crate) fn failed_targets(only: &[String], seconds: u32) -> Result<Vec<&'static str>> {
     let programs = build()?;
-    let mut failed = Vec::new();
-    for (name, seeds) in TARGETS {
-        let is_chosen = only.is_empty() || only.iter().any(|chosen| chosen == name);
-        if is_chosen && !is_sound(&programs.join(name), name, seeds, seconds)? {
-            failed.push(name);
+    let is_chosen = |name: &str| only.is_empty() || only.iter().any(|chosen| chosen == name);
+    let chosen: Vec<_> = TARGETS.into_iter().filter(|(name, _)| is_chosen(name)).collect();
+    let workers = thread::available_parallelism().map_or(1, NonZero::get);
+    let work = |worker: usize| -> Result<Vec<&'static str>> {
+        let mut failed = Vec::new();
+        for &(name, seeds) in chosen.iter().skip(worker).step_by(workers) {
+            if !is_sound(&programs.join(name), name, seeds, seconds)? {
+                failed.push(name);
+            }
         }
-    }
-    Ok(failed)
+        Ok(failed)
+    };
+    let work = &work;
+    let failed: Result<Vec<Vec<_>>> = thread::scope(|scope| {
+        let workers: Vec<_> =
+            (0..workers).map(|worker| scope.spawn(move || work(worker))).collect();
+        let ends = workers.into_iter().map(thread::ScopedJoinHandle::join);
+        ends.map(|end| end.unwrap_or_else(|_| Err(anyhow!("a thread panicked")))).collect()
+    });
+    Ok(failed?.concat())
 }
 
 /// Builds all targets, and gives the folder of their programs.

@@ -48,7 +48,7 @@ enum XtaskCommand {
     Seams,
     /// Attacks durio, by seed: hostile input, kills, races, changing devices, names
     Attack(attack::AttackArguments),
-    /// Simulates power cuts
+    /// Simulates power cuts of arrays, and campaigns on many hosts
     #[command(subcommand)]
     Sim(sim::Sim),
     /// Fuzzes what reads input, with feedback from coverage

@@ -41,7 +41,7 @@ const fn program(name: &'static str, packages: &'static [&'static str]) -> Requi
 /// Requirements of a long run only: a fresh Debian to install durio in.
 const LONG: [Requirement; 1] = [program("debootstrap", &["debootstrap"])];
 
-const REQUIREMENTS: [Requirement; 25] = [
+const REQUIREMENTS: [Requirement; 29] = [
     program("fio", &["fio"]),
     Requirement {
         name: "fio-examples",
@@ -68,6 +68,11 @@ const REQUIREMENTS: [Requirement; 25] = [
     program("nbdkit", &["nbdkit"]),
     program("qemu-io", &["qemu-utils"]),
     program("sqlite3", &["sqlite3"]),
+    // Campaigns on many hosts; each host of a test is an sshd in its own namespaces.
+    program("nats-server", &["nats-server"]),
+    program("sshd", &["openssh-server"]),
+    program("ssh", &["openssh-client"]),
+    program("ip", &["iproute2"]),
     // libFuzzer, which the fuzz targets link, is C++.
     program("g++", &["g++"]),
     program("chromium-headless-shell", &["chromium-headless-shell"]),

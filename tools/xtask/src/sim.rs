@@ -1,7 +1,10 @@
-//! `cargo xtask sim raid`: power cuts of simulated arrays, and the faults that they must find.
+//! `cargo xtask sim`: power cuts of simulated arrays, and the faults that they must find; campaigns of
+//! simulated hosts are in [`fleet`].
 //!
 //! Prints how many cuts passed without a violation and how fast; or the violation, how to replay
 //! it, and a smaller case of it, with exit code 1. durio-raid has the simulation.
+
+mod fleet;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -22,6 +25,8 @@ const FAULT_CUTS: u64 = 100_000;
 pub(crate) enum Sim {
     /// The RAID engine on drives that lose their power, fail, stall and come back
     Raid(SimArguments),
+    /// The coordinator and the hosts of a campaign, on a bus that loses, doubles and delays messages
+    Fleet(fleet::FleetArguments),
 }
 
 /// How much of it.
@@ -76,7 +81,15 @@ enum FocusArgument {
 }
 
 /// Simulates. The first line is the seed.
-pub(crate) fn run(Sim::Raid(arguments): &Sim) -> Result<ExitCode> {
+pub(crate) fn run(simulation: &Sim) -> Result<ExitCode> {
+    let is_good = match simulation {
+        Sim::Raid(arguments) => run_raid(arguments)?,
+        Sim::Fleet(arguments) => fleet::run(arguments),
+    };
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn run_raid(arguments: &SimArguments) -> Result<bool> {
     println!("seed {}", arguments.seed);
     let seed = arguments.seed;
     let focus = match arguments.focus {
@@ -91,13 +104,12 @@ pub(crate) fn run(Sim::Raid(arguments): &Sim) -> Result<ExitCode> {
         liars => liars,
     };
     let scenario = Scenario { seed, focus, fault: arguments.fault, liars };
-    let is_good = match arguments.cut {
+    Ok(match arguments.cut {
         Some(cut) => print_replay(&CutCase { scenario, cut, reduction: arguments.shrunk.clone() }),
         None if arguments.lies => print_lies(scenario, arguments.cuts),
         None if arguments.faults => print_faults(scenario, arguments.cuts.max(FAULT_CUTS)),
         None => print_simulation(scenario, arguments.cuts),
-    };
-    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    })
 }
 
 fn print_simulation(scenario: Scenario, cuts: u64) -> bool {

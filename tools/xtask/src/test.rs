@@ -5,13 +5,14 @@
 //! output and counts.
 //!
 //! ```text
-//!   packages ─ fmt ─ tidy ─ build ─┬─ black-box tests ─ tests of crates ─┬─ book ─ attack
-//!                                  ├─ slow black-box tests ──────────────┘
-//!                                  └─ clippy ─ doc tests ─ seams ─ cuts ─ fuzz
+//!   packages ─┬─ build ──────┬─┬─ black-box tests ─ tests of crates ─ book ─ attack
+//!             └─ fmt ─ tidy ─┘ ├─ slow black-box tests
+//!                              └─ clippy ─ doc tests ─ seams ─ cuts ─ fuzz
 //! ```
 //!
 //! Compilers and fuzzing have what processor time the tests leave; they touch nothing that `attack`
-//! looks at. A long run waits for them, and has its long tests, instructions and packages before the book.
+//! looks at, and neither do the slow tests, whose last work is in guests. A long run waits for both, and
+//! has its long tests, instructions and packages before the book.
 //!
 //! Tests find two variables in their environment: `DURIO_TEST_MISSING`, the comma-separated names
 //! of what this machine lacks (see `packages`), and `DURIO_TEST_SKIPS`, a file to which a test
@@ -39,9 +40,10 @@ pub(crate) struct TestArguments {
     /// Leave out the slow black-box tests, the toys and fuzzing
     #[arg(long, conflicts_with = "long")]
     fast: bool,
-    /// Add what takes tens of minutes: timed devices, ZFS and XFS on durio's mirror in the lab, a run of
-    /// every built-in spec, a million simulated cuts of the RAID engine, instructions per I/O against
-    /// their goals, packages in a fresh Debian, longer fuzzing, attacks of full scale on a release build
+    /// Add what takes tens of minutes: timed devices, ZFS and further proofs in the lab, a run of every
+    /// built-in spec, checks of full length, a million simulated cuts of the RAID engine, instructions
+    /// per I/O against their goals, packages in a fresh Debian, longer fuzzing, attacks of full scale on
+    /// a release build
     #[arg(long)]
     long: bool,
 }
@@ -51,10 +53,14 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<ExitCode> {
     let session = TestSession { start: Instant::now(), found: Mutex::default() };
     // First: the programs that it installs decide which tests are skipped.
     let missing = session.timed("packages", packages::provide).join(",");
-    // Before minutes of compiling: these take seconds.
-    session.stage("fmt", stages::fmt);
-    session.stage("tidy", stages::tidy);
-    match session.timed("build of the tests", stages::build) {
+    let built = thread::scope(|scope| {
+        scope.spawn(|| {
+            session.stage("fmt", stages::fmt);
+            session.stage("tidy", stages::tidy);
+        });
+        session.timed("build of the tests", stages::build)
+    });
+    match built {
         Ok(programs) => session.run_lanes(arguments, programs, &missing),
         Err(error) => {
             session.stage("build of the tests", || Err(error));
@@ -98,18 +104,17 @@ impl TestSession {
         };
         thread::scope(|scope| {
             let compilers = scope.spawn(|| self.compile(arguments, missing));
-            thread::scope(|tests| {
-                tests.spawn(|| {
-                    test(&black_box, false);
-                    test(&others, false);
-                });
+            let slow = scope.spawn(|| {
                 if !arguments.fast {
-                    tests.spawn(|| test(&black_box, true));
+                    test(&black_box, true);
                 }
             });
+            test(&black_box, false);
+            test(&others, false);
             if arguments.long {
                 // They build too, and some of them are timed.
                 let _ = compilers.join();
+                let _ = slow.join();
             }
             self.run_last(arguments.long, missing);
         });
@@ -129,7 +134,7 @@ impl TestSession {
         }
     }
 
-    /// What comes after all tests, since it looks at the whole machine or is timed.
+    /// What comes after the tests of this machine, since it looks at all of it or is timed.
     fn run_last(&self, is_long: bool, missing: &str) {
         if is_long {
             self.stage("long tests", || stages::long_tests(missing));

@@ -1,13 +1,14 @@
 //! Statistics of plain numbers: means, medians, fits by least squares, shifts of repeats with their
-//! intervals; and here the distributions behind intervals and tests: quantiles and tails of Student's
-//! t by degrees of freedom, and the interval of a failure's probability from the failures in a number
-//! of trials.
+//! intervals, many tests at once; and here the distributions behind intervals and tests: quantiles and
+//! tails of Student's t by degrees of freedom, the tail of a ratio of variances, and the interval of a
+//! failure's probability from the failures in a number of trials.
 
 pub mod least_squares;
+pub mod multiple;
 pub mod repeats;
 
 use least_squares::{count, float};
-use statrs::distribution::{Beta, ContinuousCDF, StudentsT};
+use statrs::distribution::{Beta, ContinuousCDF, FisherSnedecor, StudentsT};
 
 /// The quantile of Student's t with `freedom` degrees of freedom, which need not be whole: below it
 /// lies the share `below` of the distribution. `None` unless `freedom` is above zero.
@@ -19,6 +20,14 @@ pub fn student_quantile(freedom: f64, below: f64) -> Option<f64> {
 /// The probability of a value above `t`; `None` unless `freedom` is above zero.
 pub fn student_above(t: f64, freedom: f64) -> Option<f64> {
     Some(StudentsT::new(0.0, 1.0, freedom).ok()?.sf(t))
+}
+
+/// The probability of a larger ratio of two variances, with these degrees of freedom, by Fisher's F
+/// distribution; `None` unless both are above zero, and for the ratio of two zeros.
+pub fn variance_ratio_above(ratio: f64, freedom: [f64; 2]) -> Option<f64> {
+    let distribution = FisherSnedecor::new(freedom[0], freedom[1]).ok()?;
+    // statrs multiplies the ratio, and does not take a product that overflows.
+    (!ratio.is_nan()).then(|| distribution.sf(ratio.clamp(0.0, 1e100)))
 }
 
 /// The 97.5 % quantile, for a two-sided 95 % interval; `None` without a degree of freedom.
@@ -82,7 +91,27 @@ mod tests {
             (student_95(0), student_quantile(f64::NAN, 0.5), student_above(1.0, -1.0)),
             (None, None, None)
         );
+        assert_eq!(variance_ratio_above(1.0, [0.0, 3.0]), None);
     }
+
+    #[test]
+    fn the_tail_of_a_variance_ratio_is_that_of_its_closed_form() {
+        // With two degrees of freedom above: (1 + 2 F / d)^(−d / 2).
+        for (ratio, below) in [(19.0, 2.0_f64), (6.944_271_909_999_159, 4.0), (3.5, 20.0)] {
+            let exact = (1.0 + 2.0 * ratio / below).powf(-below / 2.0);
+            let found = variance_ratio_above(ratio, [2.0, below]).unwrap();
+            assert!((found / exact - 1.0).abs() < 1e-9, "{found} for {exact}");
+        }
+        // With one: Student's t of the root, both tails.
+        let both_tails = 2.0 * student_above(2.5, 8.0).unwrap();
+        let found = variance_ratio_above(6.25, [1.0, 8.0]).unwrap();
+        assert!((found / both_tails - 1.0).abs() < 1e-9, "{found} for {both_tails}");
+        let tails =
+            [f64::INFINITY, f64::MAX, 0.0].map(|ratio| variance_ratio_above(ratio, [2.0, 9.0]));
+        assert_eq!(tails, [Some(0.0), Some(0.0), Some(1.0)]);
+        assert_eq!(variance_ratio_above(f64::NAN, [2.0, 9.0]), None);
+    }
+
     fn close(found: Option<[f64; 2]>, expected: [f64; 2]) {
         let found = found.unwrap();
         assert!((found[0] - expected[0]).abs() < 5e-4, "{found:?} {expected:?}");

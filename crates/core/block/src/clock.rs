@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::fs;
 use std::time::Duration;
 
-use rustix::thread::nanosleep;
+use rustix::io::Errno;
+use rustix::thread::{clock_nanosleep_absolute, nanosleep};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// A reading of a [`Clock`], in its own unit; only differences of one clock mean anything.
@@ -66,16 +67,26 @@ pub fn wait_until(clock: &impl Clock, deadline: Ticks) {
             return;
         }
         if left > WATCHED {
-            let span = Duration::from_nanos(left - WATCHED);
-            let request = Timespec {
-                tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: span.subsec_nanos().into(),
-            };
             // Interrupted by a signal: the loop looks at the clock again.
-            let _ = nanosleep(&request);
+            let _ = nanosleep(&timespec(left - WATCHED));
         } else {
             std::hint::spin_loop();
         }
+    }
+}
+
+/// Sleeps until `nanos` on CLOCK_MONOTONIC, and returns at once if that is past. Spinning at the
+/// end would take a processor from the threads that are to start.
+pub fn sleep_until(nanos: u64) {
+    let request = timespec(nanos);
+    while clock_nanosleep_absolute(ClockId::Monotonic, &request) == Err(Errno::INTR) {}
+}
+
+fn timespec(nanos: u64) -> Timespec {
+    let span = Duration::from_nanos(nanos);
+    Timespec {
+        tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: span.subsec_nanos().into(),
     }
 }
 
@@ -255,6 +266,15 @@ mod tests {
             let back = clock.nanos(clock.ticks(nanos));
             assert!(back.abs_diff(nanos) <= 1 + nanos / 1_000_000_000, "{nanos} became {back}");
         }
+    }
+
+    #[test]
+    fn a_sleep_ends_at_its_time_and_one_whose_time_is_past_at_once() {
+        let end = MonotonicClock.now().plus(20_000_000);
+        sleep_until(end.0);
+        assert!(MonotonicClock.now() >= end);
+        sleep_until(end.0);
+        sleep_until(0);
     }
 
     #[test]

@@ -22,8 +22,8 @@
 //! All `unsafe` of durio is in this crate, each with its reason: buffers that the kernel writes
 //! while no Rust reference exists, mapped files and the signal of a page that cannot be had, ring
 //! submission, the time-stamp counter, libaio's calls, what a device or a filesystem says when it is
-//! asked, how the allocator gets large pieces, and what a child process does before it becomes a
-//! program.
+//! asked, how the allocator gets large pieces, what a child process does before it becomes a
+//! program, and a socket that was inherited.
 //!
 //! # The guard
 //!
@@ -65,6 +65,7 @@ mod engines;
 mod error;
 mod folder;
 mod guard;
+mod inherited;
 mod made_file;
 mod member_ring;
 mod open;
@@ -75,7 +76,7 @@ mod ublk;
 
 pub use buffers::{Buffers, lock_memory, map_large_allocations};
 pub use clock::{
-    Clock, MonotonicClock, Ticks, TscClock, VirtualClock, WATCHED, tsc_is_reliable,
+    Clock, MonotonicClock, Ticks, TscClock, VirtualClock, WATCHED, sleep_until, tsc_is_reliable,
     tsc_is_reliable_by, wait_until,
 };
 pub use device_identity::{
@@ -94,6 +95,7 @@ pub use guard::{
     GuardRefusal, HeldTarget, HeldTargets, MEMBER_SIGNATURE, TargetAccess, TargetIdentity,
     TargetType, Usage, WritePermit, WriteReason,
 };
+pub use inherited::inherited_socket;
 pub use made_file::{
     FileMark, LeftFile, NewFile, Removal, create_named, create_unnamed, remove_left,
 };

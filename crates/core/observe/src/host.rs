@@ -23,6 +23,10 @@ pub struct Host {
     /// The machine's name; none in records that have it not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
+    /// Tells machines of the same name apart: 64 bits of hash of its 128 random bits
+    /// (machine-id(5)), which do not give them back; none in records that have it not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine_id: Option<String>,
     /// The kernel's release, as uname -r has it.
     pub kernel: String,
     /// The distribution, in its own words.
@@ -80,6 +84,7 @@ pub(crate) fn host_in(root: &SystemDir) -> Host {
     let memory = root.text("proc/meminfo").unwrap_or_default();
     Host {
         hostname: root.text("proc/sys/kernel/hostname"),
+        machine_id: machine_id(root),
         kernel: root.text("proc/sys/kernel/osrelease").unwrap_or_default(),
         os: os_name(root),
         architecture: rustix::system::uname().machine().to_string_lossy().into_owned(),
@@ -102,6 +107,15 @@ pub(crate) fn host_in(root: &SystemDir) -> Host {
         process: Some(process_facts(root)),
         lab: lab_facts(root),
     }
+}
+
+/// 64-bit FNV-1a: machine-id(5) forbids to publish the ID itself.
+fn machine_id(root: &SystemDir) -> Option<String> {
+    let id = root.text("etc/machine-id")?;
+    // "uninitialized" in an image before its first boot.
+    let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    is_id.then(|| format!("{:016x}", id.bytes().fold(0xcbf2_9ce4_8422_2325, mix)))
 }
 
 fn os_name(root: &SystemDir) -> Option<String> {
@@ -412,6 +426,22 @@ mod tests {
         assert_eq!((host.memory_available, host.swap), (Bytes::ZERO, Bytes::from_kib(8)));
         assert_eq!(host.os.as_deref(), Some("Debian GNU/Linux 12"));
         assert_eq!(host.kernel, "6.12.3");
+    }
+
+    #[test]
+    fn a_machine_is_known_by_a_hash_of_its_id_and_an_image_has_none() {
+        let fixture = Fixture::new();
+        let id = |text: &str| {
+            fixture.file("etc/machine-id", text);
+            machine_id(&fixture.root())
+        };
+        let first = id("0123456789abcdef0123456789abcdef\n");
+        assert_eq!(first.as_deref(), Some("01527c9731f0ff55"));
+        let second = id("fedcba9876543210fedcba9876543210\n");
+        assert_eq!(second.as_deref(), Some("2266fa3ad67ebce5"));
+        for other in ["uninitialized\n", "\n", "0123", "0123456789abcdef0123456789abcdeg\n"] {
+            assert_eq!(id(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::Latency;
 pub use step::{
     Accounting, Batches, ContextSwitches, Interval, JobEnded, MemoryMeasured, OperationRecord,
     Outcome, Pacing, Phase, ProcessGap, RoundDecision, RoundEnded, RunEnded, RunResumed,
-    StepDeclined, StepEnded, StepStarted, StoppedBy, StreamStarted, TargetPreparation,
+    StepDeclined, StepEnded, StepGated, StepStarted, StoppedBy, StreamStarted, TargetPreparation,
     TargetPrepared, Warning,
 };
 
@@ -31,6 +31,8 @@ pub enum Event {
     /// A target is ready.
     TargetPrepared(TargetPrepared),
     StepStarted(StepStarted),
+    /// A step that started when another process said has ended.
+    StepGated(StepGated),
     /// An interval is closed.
     Interval(Interval),
     /// A job has ended.
@@ -90,6 +92,7 @@ impl TimedEvent {
         let event = match &*event {
             "target_prepared" => Event::TargetPrepared(serde_json::from_slice(line)?),
             "step_started" => Event::StepStarted(serde_json::from_slice(line)?),
+            "step_gated" => Event::StepGated(serde_json::from_slice(line)?),
             "interval" => Event::Interval(serde_json::from_slice(line)?),
             "job_ended" => Event::JobEnded(serde_json::from_slice(line)?),
             "step_ended" => Event::StepEnded(serde_json::from_slice(line)?),

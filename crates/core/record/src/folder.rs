@@ -63,6 +63,13 @@ pub struct Manifest {
     pub label: Option<String>,
 }
 
+impl Manifest {
+    /// The start by the machine's wall clock; `None` if it is not a time.
+    pub fn started_at(&self) -> Option<SystemTime> {
+        humantime::parse_rfc3339(&self.started).ok()
+    }
+}
+
 /// The machine, and the layers under each location of the plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Environment {

@@ -7,6 +7,7 @@
 pub mod bench;
 mod error;
 mod event;
+pub mod fleet;
 mod folder;
 mod histogram_log;
 mod journal;
@@ -25,9 +26,9 @@ pub use event::{
     Accounting, Batches, CommitsTraced, ContextSwitches, Event, Interval, JobEnded,
     LatencyComponents, MemoryMeasured, OperationPath, OperationRecord, Outcome, Pacing, PathDevice,
     PathIo, PathTraced, Phase, ProbedCalls, ProcessGap, RoundDecision, RoundEnded, RunEnded,
-    RunResumed, StepDeclined, StepEnded, StepStarted, StoppedBy, StreamStarted, SyncCaller,
-    SyncCallsProbed, TargetPreparation, TargetPrepared, TimedEvent, TracedRequest, TracedSequence,
-    Warning,
+    RunResumed, StepDeclined, StepEnded, StepGated, StepStarted, StoppedBy, StreamStarted,
+    SyncCaller, SyncCallsProbed, TargetPreparation, TargetPrepared, TimedEvent, TracedRequest,
+    TracedSequence, Warning,
 };
 pub use folder::{
     Environment, FolderManifest, FolderName, Manifest, ManifestFolder, RUN_FOLDER_SCHEMA,

@@ -185,7 +185,7 @@ fn sync_names(folder: &Folder) -> Result<(), RecordError> {
 }
 
 /// Opens a file to append to at its `end`, and cuts off the rest.
-fn append(
+pub(crate) fn append(
     folder: &Folder,
     name: &str,
     end: impl FnOnce(&mut File) -> std::io::Result<u64>,
@@ -200,7 +200,7 @@ fn append(
 }
 
 /// The offset behind the last line feed.
-fn end_of_whole_lines(file: &mut File) -> std::io::Result<u64> {
+pub(crate) fn end_of_whole_lines(file: &mut File) -> std::io::Result<u64> {
     // From the end: the last line feed is near it, however long the log is.
     const CHUNK: u64 = 64 << 10;
     let mut end = file.seek(SeekFrom::End(0))?;

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::io::Read as _;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -78,14 +79,18 @@ pub(crate) fn fio(arguments: &FioArguments) -> Result<Exit, CommandError> {
         return output::answer(&bytes).map(|()| Exit::Fine);
     }
     if options.output.named().is_some() {
-        return run_words(&words, options);
+        return run_words(&words, options, None);
     }
     stand_in::run(&words, options)
 }
 
 /// Runs the jobs that `words` describe, and prints durio's report.
-fn run_words(words: &[String], options: &Measuring) -> Result<Exit, CommandError> {
-    let execution = begin("fio", options)?;
+fn run_words(
+    words: &[String],
+    options: &Measuring,
+    gate: Option<UnixStream>,
+) -> Result<Exit, CommandError> {
+    let execution = begin("fio", options)?.with_gate(gate);
     let file = parse(words)?;
     let settings = ImportSettings { copies_apart: false, ..running(&execution, options) };
     let imported = import_file(&file, options.permission(), &settings)?;
@@ -121,9 +126,13 @@ fn planning(options: &Measuring) -> ImportSettings {
 }
 
 /// `durio run JOB.fio`.
-pub(crate) fn run_file(path: &Path, arguments: &RunCommand) -> Result<Exit, CommandError> {
+pub(crate) fn run_file(
+    path: &Path,
+    arguments: &RunCommand,
+    gate: Option<UnixStream>,
+) -> Result<Exit, CommandError> {
     check_alone(&arguments.job.target, &arguments.expanding)?;
-    run_words(&[word(path)?], &arguments.job.common)
+    run_words(&[word(path)?], &arguments.job.common, gate)
 }
 
 /// `durio plan JOB.fio`.

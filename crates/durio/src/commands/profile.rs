@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -146,12 +147,16 @@ pub(super) fn show(arguments: &ProfileArguments) -> Result<Exit, CommandError> {
 
 /// Measures a profile. The exit code ignores verdicts, because the user asked no yes-or-no
 /// question.
-pub(super) fn run(spec: &Path, arguments: &RunCommand) -> Result<Exit, CommandError> {
+pub(super) fn run(
+    spec: &Path,
+    arguments: &RunCommand,
+    gate: Option<UnixStream>,
+) -> Result<Exit, CommandError> {
     let job = &arguments.job;
     let options = &job.common;
     let expanding = &arguments.expanding;
     let (request, held) = request(spec, &job.target, expanding, &options.destroy)?;
-    let execution = begin("profile", options)?;
+    let execution = begin("profile", options)?.with_gate(gate);
     let plan = plan_profile(&ProfileRequest {
         duration: job.duration,
         size: job.size,

@@ -1,13 +1,14 @@
 //! `durio run`: one job from the command line; a campaign, or the rest of an interrupted one. `durio plan`
 //! shows what a campaign would do, `durio sweep` searches the highest rate of a job that keeps a goal.
 
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use clap::Args;
 use durio_base::{Bytes, Nanos, shell_word};
 use durio_bench::{Execution, SpecRequest, interrupted, plan_of_spec};
-use durio_block::HeldTargets;
-use durio_command::{CommandError, LocatedPlaces, Permission};
+use durio_block::{HeldTargets, inherited_socket};
+use durio_command::{CommandError, CommandErrorKind, LocatedPlaces, Permission};
 use durio_plan::{BatchPolicy, ClockChoice, EngineKind, Goal, Limit, NullScript, Placement};
 use durio_report::ShownPlan;
 use durio_spec::{RunRequest, SweepRequest, plan_run, plan_sweep, spec_json_schema, written};
@@ -63,16 +64,26 @@ pub(crate) struct SweepArguments {
 const DURATION_DEFAULT: Nanos = Nanos::from_secs(10);
 
 pub(crate) fn run(arguments: &RunCommand) -> Result<Exit, CommandError> {
-    let Some(spec) = &arguments.spec else { return run_job(&arguments.job) };
+    let gate = arguments.gate.map(gate).transpose()?;
+    let Some(spec) = &arguments.spec else { return run_job(&arguments.job, gate) };
     // By its prefix alone: a file of such a name is written ./profile:NAME.
     if profile::is_profile(spec) {
-        return profile::run(spec, arguments);
+        return profile::run(spec, arguments, gate);
     }
     refuse_profile_options(spec, arguments.job.duration, arguments.job.size)?;
     match fio::is_job_file(spec) {
-        true => fio::run_file(spec, arguments),
-        false => campaign(spec, arguments),
+        true => fio::run_file(spec, arguments, gate),
+        false => campaign(spec, arguments, gate),
     }
+}
+
+/// The socket of `--gate`.
+fn gate(number: i32) -> Result<UnixStream, CommandError> {
+    inherited_socket(number).map_err(|error| {
+        CommandError::of(CommandErrorKind::WrongUse, error)
+            .context(format!("--gate {number} is not a connected Unix stream socket"))
+            .hint("start durio with one end of a socketpair open under that number")
+    })
 }
 
 // A spec has its own times and sizes, which are scaled.
@@ -90,14 +101,18 @@ fn refuse_profile_options(
         .hint("a spec accepts --quick, or --scale-time and --scale-size"))
 }
 
-fn run_job(arguments: &JobArguments) -> Result<Exit, CommandError> {
+fn run_job(arguments: &JobArguments, gate: Option<UnixStream>) -> Result<Exit, CommandError> {
     let (execution, request, held) = request("run", arguments)?;
     let plan = plan_run(&request)?;
     refuse_absent(&plan, &arguments.common)?;
-    execute(&execution, &plan, held, &arguments.common).map(|(exit, _)| exit)
+    execute(&execution.with_gate(gate), &plan, held, &arguments.common).map(|(exit, _)| exit)
 }
 
-fn campaign(spec: &Path, arguments: &RunCommand) -> Result<Exit, CommandError> {
+fn campaign(
+    spec: &Path,
+    arguments: &RunCommand,
+    gate: Option<UnixStream>,
+) -> Result<Exit, CommandError> {
     if spec.is_dir() {
         let word = shell_word(&spec.to_string_lossy());
         return Err(CommandError::wrong_use(format!(
@@ -117,7 +132,7 @@ fn campaign(spec: &Path, arguments: &RunCommand) -> Result<Exit, CommandError> {
     };
     let (made, held, execution) = plan_of_spec(&wish, || {
         let execution = begin("campaign", options)?;
-        Ok::<_, CommandError>((execution.file_name(), execution))
+        Ok::<_, CommandError>((execution.file_name(), execution.with_gate(gate)))
     })?;
     if let Some(obstacle) = made.obstacles.into_iter().next() {
         return Err(obstacle);

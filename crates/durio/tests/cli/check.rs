@@ -274,6 +274,16 @@ fn an_empty_file_is_too_small_and_says_so() {
 }
 
 #[test]
+fn a_check_is_to_take_less_than_75_seconds_and_a_quick_one_less_than_twelve() {
+    let sandbox = Sandbox::new();
+    let seconds = sandbox.planned_by(sandbox.durio("check .").directory(&sandbox.data()));
+    assert!((12.0..75.0).contains(&seconds), "{seconds} s");
+    let sandbox = Sandbox::new();
+    let seconds = sandbox.planned_by(sandbox.durio("check data --quick"));
+    assert!(seconds < 12.0, "{seconds} s");
+}
+
+#[test]
 #[ignore = "slow"]
 fn quick_measures_for_less_than_twelve_seconds() {
     let sandbox = Sandbox::new();

@@ -142,6 +142,13 @@ fn a_method_that_the_kernel_refuses_is_named_with_the_reason_and_the_rest_is_mea
 }
 
 #[test]
+fn a_quick_run_is_to_take_some_twenty_seconds() {
+    let sandbox = Sandbox::in_memory();
+    let seconds = sandbox.planned_by(sandbox.durio("durable data --quick --quiet"));
+    assert!((15.0..30.0).contains(&seconds), "{seconds} s");
+}
+
+#[test]
 #[ignore = "slow"]
 fn quick_measures_for_some_twenty_seconds() {
     // A disk of 100 writes a second takes minutes to lay out the files.

@@ -118,6 +118,29 @@ fn a_record_of_each_kind_reads_in_each_format_as_it_did() {
     assert!(differing.is_empty(), "DURIO_TEST_REWRITE=1 accepts it:\n{}", differing.join("\n"));
 }
 
+#[test]
+fn the_screens_of_a_check_of_two_places_a_study_and_advice_have_thirty_lines_of_100_columns() {
+    let sandbox = Sandbox::new();
+    let two = RECORDS.iter().filter(|(kind, _)| ["check", "durable"].contains(kind));
+    two.for_each(|(_, archive)| unpack(archive, sandbox.root()));
+    // With a file no server is asked.
+    fs::write(sandbox.root().join("empty.conf"), "").unwrap();
+    for (line, kind) in [
+        ("report", "check"),
+        ("report", "durable"),
+        ("advise data --database postgresql --config empty.conf --run", "durable"),
+    ] {
+        let ended = sandbox.durio(line).word(sandbox.root().join(kind)).run().expect_exit(0);
+        let text = ended.text();
+        assert!(text.lines().count() <= 30, "{} lines:\n{text}", text.lines().count());
+        // Commands and paths are not broken.
+        let is_whole = |line: &&str| line.contains(" durio ") || line.contains("report: ");
+        let wide = text.lines().filter(|line| !is_whole(line));
+        let wide: Vec<&str> = wide.filter(|line| line.chars().count() > 100).collect();
+        assert!(wide.is_empty(), "{wide:#?}");
+    }
+}
+
 /// What durio says of a record, without what differs from one place and build to another.
 fn report(sandbox: &Sandbox, folder: &Path, format: &str) -> String {
     let ended = sandbox.durio(&format!("report --format {format}")).word(folder).run();

@@ -1,6 +1,11 @@
 //! Guests of the lab for tests that need one: a sandbox that sees this machine's kernels, and the rows
 //! of a bench.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
 use crate::durio::Durio;
 use crate::requirements::{has, skip};
 use crate::sandbox::Sandbox;
@@ -18,11 +23,30 @@ pub(crate) fn bootable(programs: &[&str]) -> Option<Sandbox> {
     Some(sandbox)
 }
 
+/// durio without symbols and debug information: each guest unpacks its copy of the program into memory,
+/// and they are two thirds of a debug build.
+fn stripped() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let (built, folder) = (env!("CARGO_BIN_EXE_durio"), env!("CARGO_TARGET_TMPDIR"));
+        // Moved when it is whole: another process of these tests may make one too.
+        let scratch = tempfile::tempdir_in(folder).unwrap();
+        let made = scratch.path().join("durio");
+        let status = Command::new("strip").arg("-o").arg(&made).arg(built).status();
+        if !status.is_ok_and(|status| status.success()) {
+            return PathBuf::from(built);
+        }
+        let program = Path::new(folder).join("durio-stripped");
+        fs::rename(made, &program).unwrap();
+        program
+    })
+}
+
 /// A command of durio that looks for kernels where the user's are. An emulated guest computes all the
 /// time and is waited for: measurements of other tests come first.
 pub(crate) fn with_kernels(sandbox: &Sandbox, line: &str) -> Durio {
     let of_ours = |name: &str| std::env::var_os(name).unwrap_or_default();
-    let line = sandbox.durio(line).within(["nice", "-n", "5"]);
+    let line = sandbox.durio(line).program(stripped()).within(["nice", "-n", "5"]);
     let line = line.env("DURIO_KERNELS", of_ours("DURIO_KERNELS"));
     line.env("HOME", of_ours("HOME")).env("XDG_CACHE_HOME", of_ours("XDG_CACHE_HOME"))
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use crate::broken_kvm::{FACTS, pretend};
 use crate::durio::Durio;
 use crate::guests::{bootable, with_kernels};
 use crate::requirements::{has, search_path, skip};
@@ -250,20 +251,27 @@ fn a_guest_that_panics_is_told_by_its_panic() {
     line.run().expect_exit(125).expect_stderr("Kernel panic").expect_no_stdout();
 }
 
+/// Where emulation is asked for, KVM is not tried: a guest by KVM would stand still.
 #[test]
-fn an_interrupt_ends_the_command_and_what_it_wrote_is_brought_out() {
-    let Some(sandbox) = bootable(&[]) else { return };
-    let script = "trap 'echo kept > $DURIO_LAB_OUT/f; exit 0' INT; echo begun >&2; \
-                  while :; do sleep 1; done";
-    let line = "lab run --timing wall --root hermetic --out brought -- sh -c";
-    let mut running = with_kernels(&sandbox, line).word(script).start();
+fn an_interrupt_ends_the_command_of_an_emulated_guest_and_what_it_wrote_is_brought_out() {
+    let Some(sandbox) = bootable(&["bash"]) else { return };
+    pretend(&sandbox, "-S", "-S");
+    let path = format!("{}/bin:{}", sandbox.root().display(), search_path());
+    let script = format!(
+        "trap 'echo kept > $DURIO_LAB_OUT/f; exit 0' INT; {FACTS} >&2; echo begun >&2; \
+         while :; do sleep 1; done"
+    );
+    let line = "lab run --accelerator tcg --timing wall --root hermetic --out brought -- sh -c";
+    let mut running = with_kernels(&sandbox, line).word(script).env("PATH", path).start();
     while !running.stderr().contains("begun") {
         assert!(running.is_alive(), "{}", running.stderr());
         std::thread::sleep(Duration::from_millis(20));
     }
     running.signal(Signal::INT);
-    running.wait_at_most(Duration::from_secs(90)).expect_exit(130);
+    let ended = running.wait_at_most(Duration::from_secs(90)).expect_exit(130);
     assert_eq!(fs::read_to_string(sandbox.root().join("brought/f")).unwrap(), "kept\n");
+    let ended = ended.expect_stderr("accelerator tcg");
+    assert!(!ended.stderr.contains("without_kvm"), "{}", ended.stderr);
 }
 
 #[test]

@@ -162,6 +162,7 @@ echo "read: $(head -c 16M $device | tr -dc '\252' | wc -c)"
 mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 $device
 mkdir disk
 mount -o discard $device disk
+durio raid stop --socket s && { echo "a mounted device was taken away"; exit 1; }
 cp full disk/full
 rm disk/full
 fstrim disk 2>&1 || true
@@ -170,6 +171,7 @@ durio raid scrub --socket s
 until durio raid status --socket s | grep 'scrub  *finished'; do sleep 0.2; done
 kill -INT $server
 wait $server
+ls /dev/ublkb* 2>/dev/null && { echo "the device is still there"; exit 1; }
 modprobe loop
 truncate -s 64M c d e
 c=$(losetup -f --show c) d=$(losetup -f --show d) e=$(losetup -b 4096 -f --show e)
@@ -202,6 +204,7 @@ fn zeroes_reach_all_copies_and_a_discard_or_larger_blocks_are_refused() {
         .expect_stdout(&format!("a has {left}"))
         .expect_stdout(&format!("b has {left}"))
         .expect_stdout(&format!("read: {left}"))
+        .expect_stderr("'/dev/ublkb0' is in use")
         .expect_stderr(" needs blocks of 4096 bytes, but users may write 512")
         .expect_stdout("all copies were equal");
 }

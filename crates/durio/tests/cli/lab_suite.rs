@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(2400);
 fn layers_cost_in_a_guest_what_their_work_is() {
     let programs = ["mdadm", "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"];
     let Some(sandbox) = bootable(&programs) else { return };
-    let document = benched(&sandbox, "lab-suite --scale-time 0.2", PATIENCE);
+    let document = benched(&sandbox, "lab-suite --scale-time 0.1", PATIENCE);
     assert_eq!(document["timing"], "counted");
     assert!(document["label"].as_str().unwrap().contains("software cost per I/O"), "{document}");
     let write = |stack: &str, layer: usize| p50(&document, "write", stack, layer);

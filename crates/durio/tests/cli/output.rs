@@ -105,7 +105,7 @@ fn the_report_goes_to_a_new_file_in_the_format_of_its_ending() {
     for (name, why) in [
         ("r.html", "exists, and is not overwritten"),
         ("nowhere/r.html", "'nowhere' is not a directory"),
-        ("r.pdf", "the ending names the format: .txt, .json, .html, .md, .csv or .prom"),
+        ("r.pdf", "the ending names the format: .txt, .json, .html, .md, .csv, .prom or .xml"),
         ("mine.toml", "--profile FILE"),
     ] {
         let ended = sandbox.durio(&format!("{NULL} --quiet -o")).word(name).run().expect_exit(2);

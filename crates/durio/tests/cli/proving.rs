@@ -282,9 +282,9 @@ fn a_list_of_runs_tells_what_a_proof_found() {
     let sandbox = few();
     sandbox.durio(FEW).run().expect_exit(0);
     let listed = sandbox.durio("runs").run().expect_exit(0).expect_no_stderr();
-    listed.expect_stdout("4 of 4 series as expected").expect_stdout("few");
+    listed.expect_stdout("4 of 4 as expected").expect_stdout("few");
     let json = sandbox.durio("runs --format json").run().json();
-    assert_eq!(json["runs"][0]["found"], "4 of 4 series as expected");
+    assert_eq!(json["runs"][0]["found"], "4 of 4 as expected");
     assert_eq!(json["runs"][0]["state"], "complete");
     sandbox.durio("runs rm last --yes").run().expect_exit(0);
     assert!(sandbox.runs().is_empty());

@@ -143,6 +143,21 @@ impl Sandbox {
         steps.map(times).sum::<f64>() / 1e9
     }
 
+    /// The time that a command is to measure: it is interrupted as soon as its record says so.
+    #[track_caller]
+    pub(crate) fn planned_by(&self, command: Durio) -> f64 {
+        let mut running = command.start();
+        // The manifest is written last.
+        while !self.runs().iter().any(|run| run.join("run.json").exists()) {
+            assert!(running.is_alive(), "{}", running.stderr());
+            thread::sleep(Duration::from_millis(20));
+        }
+        let seconds = self.planned_seconds();
+        running.signal(Signal::INT);
+        running.wait_at_most(Duration::from_secs(60)).expect_exit(130);
+        seconds
+    }
+
     /// The pointers to journals of runs that live or were killed.
     pub(crate) fn pointers(&self) -> Vec<PathBuf> {
         entries(&self.state().join("durio/leftovers"))

@@ -32,7 +32,8 @@ sync = "o_dsync"
 jobs = 4
 "#;
 
-/// Kills in three ways, and says what is left after each; with the layers under the array once.
+/// Kills in three ways behind each front, and says what is left after each; with the layers under the
+/// array once.
 const SCRIPT: &str = r#"
 server() {
     for p in /proc/[0-9]*; do
@@ -46,8 +47,8 @@ left() {
     server
     ls "$HOME/.local/state/durio/stacks" 2>/dev/null
 }
-for kind in bench both server-first; do
-    durio stack bench /served.toml --quiet > bench.log 2>&1 &
+for front in ublk nbd; do for kind in bench both server-first; do
+    durio stack bench /$front.toml --quiet > bench.log 2>&1 &
     bench=$!
     until grep -q /run/durio/durio /proc/mounts; do
         kill -0 $bench 2>/dev/null || { cat bench.log; exit 9; }
@@ -61,51 +62,41 @@ for kind in bench both server-first; do
         server-first) kill -9 $(server); kill -9 $bench ;;
     esac
     durio stack clean > clean.log 2>&1
-    echo "$kind: clean ended with $?"
+    echo "$front $kind: clean ended with $?"
     wait $bench 2>/dev/null
-    left | sed "s/^/$kind: left: /"
-    grep -v "^  \|taken down" clean.log | sed "s/^/$kind: left: /"
-done
+    left | sed "s/^/$front $kind: left: /"
+    grep -v "^  \|taken down" clean.log | sed "s/^/$front $kind: left: /"
+done; done
 exit 0
 "#;
 
-/// What the guest says; nothing if no kernel here has the driver.
-fn kill_in_guest(front: &str, module: &str) -> Option<String> {
-    let sandbox = bootable(&["mkfs.ext4"])?;
-    fs::write(sandbox.root().join("served.toml"), SPEC.replace("FRONT", front)).unwrap();
-    // As a file: in the words of the shell it would be found as a server.
-    fs::write(sandbox.root().join("kill.sh"), SCRIPT).unwrap();
-    let line = format!(
-        "lab run --module {module} --module null_blk --module ext4 --tool mkfs.ext4 \
-         --file served.toml:/served.toml --file kill.sh:/kill.sh -- sh /kill.sh"
-    );
-    let guest = with_kernels(&sandbox, &line).start();
-    let ended = guest.wait_at_most(Duration::from_secs(900));
-    if ended.stderr.contains(&format!("has no driver {module}")) {
-        skip(&format!("no kernel here has {module}: cargo xtask lab kernel fetches one"));
-        return None;
-    }
-    let text = ended.expect_exit(0).text().to_owned();
-    for kind in ["bench", "both", "server-first"] {
-        assert!(text.contains(&format!("{kind}: clean ended with 0")), "{text}");
-        assert!(!text.contains(&format!("{kind}: left: ")), "{text}");
-    }
-    Some(text)
-}
-
 #[test]
 #[ignore = "slow"]
-fn nothing_is_left_of_an_array_whose_bench_and_server_are_killed() {
-    let Some(text) = kill_in_guest("ublk", "ublk_drv") else { return };
+fn nothing_is_left_of_arrays_by_ublk_and_nbd_whose_bench_and_server_are_killed() {
+    let Some(sandbox) = bootable(&["mkfs.ext4"]) else { return };
+    for front in ["ublk", "nbd"] {
+        let path = sandbox.root().join(format!("{front}.toml"));
+        fs::write(path, SPEC.replace("FRONT", front)).unwrap();
+    }
+    // As a file: in the words of the shell it would be found as a server.
+    fs::write(sandbox.root().join("kill.sh"), SCRIPT).unwrap();
+    let line = "lab run --module ublk_drv --module nbd --module null_blk --module ext4 --tool mkfs.ext4 \
+                --file ublk.toml:/ublk.toml --file nbd.toml:/nbd.toml --file kill.sh:/kill.sh \
+                -- sh /kill.sh";
+    let ended = with_kernels(&sandbox, line).start().wait_at_most(Duration::from_secs(1800));
+    if ended.stderr.contains("has no driver ") {
+        return skip("no kernel here has ublk and nbd: cargo xtask lab kernel fetches one");
+    }
+    let text = ended.expect_exit(0).text();
+    for front in ["ublk", "nbd"] {
+        for kind in ["bench", "both", "server-first"] {
+            assert!(text.contains(&format!("{front} {kind}: clean ended with 0")), "{text}");
+            assert!(!text.contains(&format!("{front} {kind}: left: ")), "{text}");
+        }
+    }
     // What the kernel does not link: the array, and its four members.
     assert!(text.contains("(ublk) ublkb0 · durio RAID10"), "{text}");
     assert_eq!(text.lines().filter(|line| line.contains("─ disk durio")).count(), 4, "{text}");
-}
-
-#[test]
-#[ignore = "slow"]
-fn nothing_is_left_of_an_array_that_the_kernels_nbd_client_serves() {
-    kill_in_guest("nbd", "nbd");
 }
 
 #[test]

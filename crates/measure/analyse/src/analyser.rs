@@ -116,6 +116,10 @@ impl Analyser {
                     state.take_job(job);
                 }
             }
+            Event::StepGated(gated) => {
+                let streams = self.open.get_mut(&(gated.step, gated.round));
+                streams.into_iter().flatten().for_each(|stream| stream.take_gate(gated));
+            }
             Event::StepEnded(ended) => {
                 if let Some(mut streams) = self.open.remove(&(ended.step, ended.round)) {
                     streams.iter_mut().for_each(|stream| stream.take_end(ended));
@@ -350,8 +354,10 @@ fn provisional(plan: &Plan, workloads: &[WorkloadFindings]) -> Option<String> {
 mod tests {
     use durio_base::Nanos;
     use durio_plan::Step;
+    use durio_record::TimedEvent;
 
     use super::*;
+    use crate::GatedStart;
     use crate::tests::sample::sample;
 
     /// An analyser of a run with so many steps.
@@ -393,6 +399,24 @@ mod tests {
         let words: Vec<String> = findings.declined_steps.iter().map(|step| step.words()).collect();
         let resumed = "the run was interrupted and continued at 2026-11-21T11:00:00Z".to_owned();
         assert_eq!(noted, [words[0].clone(), words[1].clone(), resumed, words[2].clone()]);
+    }
+
+    #[test]
+    fn an_ordered_start_is_that_of_its_round_alone() {
+        let mut analyser = analyser(1);
+        for round in [0, 1] {
+            let line = format!(
+                r#"{{"at_ns":1,"event":"step_started","step":0,"round":{round},"engine":"null","jobs":1,"depth":1,"batch":1,"cache":"direct","region":"shared","clock":"tsc","features":[],"fallbacks":[]}}"#
+            );
+            analyser.observe(&TimedEvent::read(line.as_bytes()).unwrap().event);
+        }
+        let line = br#"{"at_ns":2,"event":"step_gated","step":0,"round":1,"armed_ns":10,"ordered_at_ns":5000,"started_ns":5021,"offset_ns":-8,"bound_ns":9}"#;
+        analyser.observe(&TimedEvent::read(line).unwrap().event);
+        let found = analyser.finish(String::new()).findings.workloads;
+        let gated: Vec<_> = found.iter().map(|workload| workload.gated).collect();
+        let (lateness_ns, offset_ns) = (21, -8);
+        let start = GatedStart { lateness_ns, offset_ns, bound_ns: 9, ordered_at_ns: 5000 };
+        assert_eq!(gated, [None, Some(start)]);
     }
 
     #[test]

@@ -15,7 +15,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::DeclinedAnalysis;
-use durio_base::stats::least_squares::{Solution, count, distinct, mean, median, weighted};
+use durio_base::stats::least_squares::{
+    NORMAL_MEDIAN, Solution, count, distinct, mean, median, weighted,
+};
 use durio_base::stats::student_95;
 
 /// A size, as measured with one writer.
@@ -141,9 +143,6 @@ const RESIDUAL_FLOOR: f64 = 0.005;
 // straight lines with errors of 5 %, strong evidence saw a bend in a tenth, very strong in a
 // hundredth.
 const STRONG: f64 = 10.0;
-
-/// From the median of absolute errors to the standard deviation of normal ones.
-pub(crate) const NORMAL_MEDIAN: f64 = 1.4826;
 
 /// Fits the model.
 ///

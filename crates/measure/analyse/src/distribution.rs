@@ -28,7 +28,7 @@ fn clamped(latency: &Latency, quantile: f64) -> Option<u64> {
 }
 
 /// The distribution; `None` without a sample.
-pub(crate) fn distribution(latency: &Latency) -> Option<Distribution> {
+pub fn distribution(latency: &Latency) -> Option<Distribution> {
     Some(Distribution {
         count: latency.exact.count,
         mean_ns: latency.exact.mean_ns()?,

@@ -17,6 +17,7 @@ use crate::campaign::CampaignFindings;
 use crate::declined::DeclinedStep;
 use crate::durable::DurableFindings;
 use crate::foreign_load::ForeignIo;
+use crate::gated_start::GatedStart;
 use crate::latency_breakdown::LatencyBreakdown;
 use crate::prediction::PredictionFindings;
 use crate::profile::ProfileFindings;
@@ -480,6 +481,9 @@ pub struct WorkloadFindings {
     /// Time in which nothing was in flight before it, where another step came before.
     #[serde(rename = "idle_before_ns", default, skip_serializing_if = "Option::is_none")]
     pub idle_before: Option<Nanos>,
+    /// Its start, if another process ordered it (`durio run --gate`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gated: Option<GatedStart>,
     /// Operations in flight, by Little's law and as counted.
     pub in_flight: InFlightFindings,
     pub cpu: CpuFindings,

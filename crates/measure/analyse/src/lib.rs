@@ -24,6 +24,7 @@ mod distribution;
 pub mod durable;
 mod findings;
 mod foreign_load;
+mod gated_start;
 pub mod history;
 pub mod ladder;
 mod latency_breakdown;
@@ -41,6 +42,7 @@ mod step_state;
 
 pub use analyser::{Analyser, Analysis, RunEvidence};
 pub use declined::{DeclinedAnalysis, DeclinedStep};
+pub use distribution::distribution;
 pub use findings::{
     BandPosition, BatchFindings, CpuFindings, CurvePoint, DataFindings, DeviceTime, Distribution,
     Effective, EvidenceReading, Explanation, ExplanationFact, ExplanationKind, FINDINGS_SCHEMA,
@@ -49,6 +51,7 @@ pub use findings::{
     ThresholdSource, TimeShares, Verdict, VerdictWord, WarningFinding, WorkloadFindings,
 };
 pub use foreign_load::{FOREIGN_CPUS_MAX, ForeignIo};
+pub use gated_start::GatedStart;
 pub use latency_breakdown::{
     ComponentTime, DevicePerOperation, LatencyBreakdown, LatencyComponent,
 };

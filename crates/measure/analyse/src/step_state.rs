@@ -10,7 +10,7 @@ use durio_observe::DeviceCounters;
 use durio_plan::{EngineKind, Load, Plan, RawPath, Step};
 use durio_record::{
     Accounting, Interval, JobEnded, Latency, OperationName, OperationRecord, Outcome, Pacing,
-    Phase, StepEnded, StepStarted, StreamStarted,
+    Phase, StepEnded, StepGated, StepStarted, StreamStarted,
 };
 use durio_workload::{CacheMode, Workload};
 
@@ -18,8 +18,8 @@ use crate::distribution::{batch_findings, curve, distribution, quantile_or_max, 
 use crate::foreign_load::{ForeignIo, OwnIo, foreign_io};
 use crate::rate_variation::rate_variation;
 use crate::{
-    BatchFindings, DataFindings, Effective, InFlightFindings, IntervalPoint, KeptInterval,
-    KeptLatencies, OpenLoop, OperationFindings, WorkloadFindings,
+    BatchFindings, DataFindings, Effective, GatedStart, InFlightFindings, IntervalPoint,
+    KeptInterval, KeptLatencies, OpenLoop, OperationFindings, WorkloadFindings,
 };
 
 /// The streams of a step that starts, without anything to show yet.
@@ -112,6 +112,7 @@ pub(crate) struct StreamState {
     read_bytes_ever: u64,
     /// The ends of its jobs, without their histograms.
     jobs: Vec<JobEnded>,
+    gated: Option<GatedStart>,
     ended: Option<StepEnded>,
 }
 
@@ -149,6 +150,7 @@ impl StreamState {
             bytes_ever: 0,
             read_bytes_ever: 0,
             jobs: Vec::new(),
+            gated: None,
             ended: None,
         }
     }
@@ -214,6 +216,10 @@ impl StreamState {
         self.jobs.push(JobEnded { batches: job.batches.clone(), operations: Vec::new(), ..*job });
     }
 
+    pub(crate) fn take_gate(&mut self, gated: &StepGated) {
+        self.gated = Some(gated.into());
+    }
+
     pub(crate) fn take_end(&mut self, ended: &StepEnded) {
         self.ended = Some(ended.clone());
     }
@@ -276,6 +282,7 @@ impl StreamState {
             batches: self.batches(workload, alone),
             data: self.data(workload),
             idle_before: self.ended.as_ref().and_then(|ended| ended.idle_before),
+            gated: self.gated,
             cpu: self.cpu(
                 measured,
                 alone,

@@ -3,24 +3,28 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use durio_analyse::{Analyser, Findings, WorkloadFindings};
 use durio_base::Nanos;
 use durio_block::{Folder, HeldTargets};
-use durio_command::{CommandError, StopFlag, command_line};
+use durio_command::{CommandError, CommandErrorKind, StopFlag, command_line};
 use durio_judge::judge;
 use durio_observe::{Fact, Stack, leaf_devices, read_host, read_nodes, read_stack};
-use durio_plan::{Plan, RawPath, Target};
+use durio_plan::{Plan, RawPath, Step, Target};
 use durio_record::{
     Environment, Event, FolderName, Journal, Leftovers, Manifest, Outcome, RUN_FOLDER_SCHEMA,
-    RecordError, RecordWriter, RoundDecision, StateFolder, file_names, is_of_storage,
+    RecordError, RecordWriter, RoundDecision, StateFolder, StoppedBy, file_names, is_of_storage,
 };
 use durio_report::{Format, Options, Report};
-use durio_run::{EventSink, LayoutProgress, Processors, Resume, RunContext, RunErrorKind};
+use durio_run::{
+    EventSink, LayoutProgress, Processors, Resume, RunContext, RunErrorKind, StepStart,
+};
 
 use crate::campaign::InterruptedCampaign;
+use crate::gate::StartGate;
 use crate::observer::{Observer, RunObserver};
 use crate::runs::remove_run_folder;
 use crate::state_folder::{runs_folder, state_for};
@@ -53,6 +57,8 @@ pub struct Execution {
     /// The folder is where the user wants it.
     is_named: bool,
     histograms: bool,
+    /// The socket over which another process orders when measured steps start.
+    gate: Option<UnixStream>,
     pub(crate) label: Option<String>,
 }
 
@@ -88,6 +94,7 @@ impl Execution {
             is_within,
             is_named,
             histograms,
+            gate: None,
             label,
         })
     }
@@ -96,6 +103,12 @@ impl Execution {
     #[must_use]
     pub fn with_histograms(self) -> Self {
         Self { histograms: true, ..self }
+    }
+
+    /// The run, with measured steps that start when the other end of this socket orders it.
+    #[must_use]
+    pub fn with_gate(self, gate: Option<UnixStream>) -> Self {
+        Self { gate, ..self }
     }
 
     /// A run of this bench, in a folder of this name inside the bench's. Its files lie on storage
@@ -108,6 +121,7 @@ impl Execution {
             state: self.state.clone(),
             leftovers: None,
             is_within: true,
+            gate: None,
             label: None,
             ..*self
         }
@@ -186,6 +200,7 @@ impl Execution {
         stop: &StopFlag,
         observer: &dyn Observer,
     ) -> Result<RunOutcome, CommandError> {
+        let gate = self.open_gate(stop)?;
         let environment = environment(plan)?;
         let manifest = self.manifest();
         let writer = RecordWriter::create(&self.folder, &manifest, plan, &environment)?;
@@ -194,7 +209,7 @@ impl Execution {
         let resume = None;
         let (folder, state) = (&self.folder, self.state.clone());
         Beginning { folder, plan, writer, journal, held, analyser, environment, state, resume }
-            .carry_out(stop, observer)
+            .carry_out((stop, gate), observer)
     }
 
     /// Continues an interrupted run in its folder.
@@ -210,6 +225,7 @@ impl Execution {
     ) -> Result<RunOutcome, CommandError> {
         let InterruptedCampaign { folder, point } = interrupted;
         let plan = &folder.plan;
+        let gate = self.open_gate(stop)?;
         // The machine may have changed since; the record keeps the first, the runner needs today's.
         let environment = environment(plan)?;
         // Before anything is appended, so that only the old record is read.
@@ -230,7 +246,12 @@ impl Execution {
         let resume = Some(interrupted.resume());
         let (folder, state) = (folder.path(), self.state.clone());
         Beginning { folder, plan, writer, journal, held, analyser, environment, state, resume }
-            .carry_out(stop, observer)
+            .carry_out((stop, gate), observer)
+    }
+
+    /// Before anything is made: from then on the hang-up of the other end is noticed.
+    fn open_gate(&self, stop: &StopFlag) -> Result<Option<StartGate>, CommandError> {
+        self.gate.as_ref().map(|stream| StartGate::open(stream, stop)).transpose()
     }
 
     fn analyser(&self, manifest: Manifest, plan: &Plan, environment: &Environment) -> Analyser {
@@ -278,12 +299,12 @@ struct Beginning<'a> {
 impl Beginning<'_> {
     fn carry_out(
         self,
-        stop: &StopFlag,
+        (stop, gate): (&StopFlag, Option<StartGate>),
         observer: &dyn Observer,
     ) -> Result<RunOutcome, CommandError> {
         let Self { folder, plan, writer, mut journal, held, analyser, environment, state, resume } =
             self;
-        let mut recording = RecordSink { plan, analyser, writer, observer: observer.run() };
+        let mut recording = RecordSink { plan, analyser, writer, observer: observer.run(), gate };
         let context = RunContext {
             journal: &mut journal,
             targets: held,
@@ -294,7 +315,8 @@ impl Beginning<'_> {
             resume,
         };
         let outcome = durio_run::run(plan, context, &mut recording);
-        let RecordSink { analyser, writer, observer: ended, .. } = recording;
+        // The gate stays open until the folder is complete.
+        let RecordSink { analyser, writer, observer: ended, gate, .. } = recording;
         // Its line on the terminal ends before other output.
         drop(ended);
         journal.end();
@@ -310,10 +332,15 @@ impl Beginning<'_> {
         };
         let findings = judge(analyser.finish(folder.display().to_string()));
         save_findings(&findings, |name, bytes| writer.save(name, bytes))?;
-        let outcome = outcome.map_err(CommandError::from).and_then(|outcome| match outcome {
-            Outcome::Complete => all_measured(&findings).map(|()| outcome),
-            Outcome::Interrupted | Outcome::Failed => Ok(outcome),
-        });
+        let reason = gate.as_ref().and_then(StartGate::reason);
+        let outcome =
+            outcome.map_err(CommandError::from).and_then(|outcome| match (outcome, reason) {
+                (Outcome::Complete, _) => all_measured(&findings).map(|()| outcome),
+                (Outcome::Interrupted, Some(reason)) => {
+                    Err(CommandError::new(CommandErrorKind::Interrupted, reason))
+                }
+                (Outcome::Interrupted | Outcome::Failed, _) => Ok(outcome),
+            });
         Ok(RunOutcome { findings, outcome })
     }
 }
@@ -366,6 +393,29 @@ struct RecordSink<'a> {
     analyser: Analyser,
     writer: RecordWriter,
     observer: Box<dyn RunObserver>,
+    gate: Option<StartGate>,
+}
+
+impl RecordSink<'_> {
+    fn keep(&mut self, at: Nanos, event: Event) -> Result<(), RecordError> {
+        // The record last: it takes the event, and a failure of it ends the run.
+        self.analyser.observe(&event);
+        self.observer.event(self.plan, &event);
+        // Syncing waits for the disk below the record: at ends alone, where nothing is measured.
+        match event.must_last(self.plan) {
+            true => self.writer.write_synced(at, event),
+            false => self.writer.write(at, event),
+        }
+    }
+
+    /// The reason for the end of the run, if the gate ended it.
+    fn stopped_by_gate(&self, event: &Event) -> Option<Event> {
+        let gate = self.gate.as_ref()?;
+        let Event::RunEnded(ended) = event else { return None };
+        let message = gate.reason().filter(|_| ended.outcome == Outcome::Interrupted)?.to_owned();
+        let step = gate.running();
+        Some(Event::Error(StoppedBy { step, message, errno: None, offset: None }))
+    }
 }
 
 impl EventSink for RecordSink<'_> {
@@ -374,15 +424,21 @@ impl EventSink for RecordSink<'_> {
         at: Nanos,
         event: Event,
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        // The record last: it takes the event, and a failure of it ends the run.
-        self.analyser.observe(&event);
-        self.observer.event(self.plan, &event);
-        // Syncing waits for the disk below the record: at ends alone, where nothing is measured.
-        match event.must_last(self.plan) {
-            true => self.writer.write_synced(at, event)?,
-            false => self.writer.write(at, event)?,
+        if let Some(stopped) = self.stopped_by_gate(&event) {
+            self.keep(at, stopped)?;
+        }
+        let ended = self.gate.as_mut().and_then(|gate| gate.ended(&event));
+        self.keep(at, event)?;
+        // The other end may read the record as soon as it hears of the end.
+        if let (Some(gate), Some(ended)) = (&mut self.gate, ended) {
+            gate.write(&ended);
         }
         Ok(())
+    }
+
+    fn step_ready(&mut self, step: &Step, round: u32) -> StepStart {
+        let gate = self.gate.as_mut();
+        gate.map_or(StepStart::Now, |gate| gate.step_ready(self.plan, step, round))
     }
 
     fn round_ended(&mut self, section: u32, round: u32) -> RoundDecision {

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `campaign` | a spec and paths → its text, a plan, an interrupted campaign with that plan |
 //! | `execute` | a plan → a run folder and its findings |
+//! | `gate` | a socket to another process → when the steps of a run start |
 //! | `bench` | stacks that are built, measured layer by layer, and taken down |
 //! | `guest`, `lab_compare` | benches in guests, on one kernel or two in turns |
 //! | `calibrate` | a command that loads a database, a model of it → how long the model's times are here |
@@ -46,6 +47,7 @@ mod calibrate;
 mod campaign;
 mod doctor;
 mod execute;
+mod gate;
 mod guest;
 mod interleave;
 mod lab_compare;

@@ -468,11 +468,11 @@ impl BriefProof {
             },
             all if all.iter().any(|series| series.as_expected.is_none()) => {
                 let held = all.iter().filter(holds).count();
-                format!("{held} of {total} series without a loss")
+                format!("{held} of {total} without a loss")
             }
             all => {
                 let good = all.iter().filter(|series| series.as_expected == Some(true)).count();
-                format!("{good} of {total} series as expected")
+                format!("{good} of {total} as expected")
             }
         }
     }
@@ -560,9 +560,9 @@ mod tests {
         let holds = r#"{"verdict": {"verdict": "no_loss"}, "as_expected": null}"#;
         let lost = r#"{"verdict": {"verdict": "breaks", "class": "lost"}, "as_expected": null}"#;
         assert_eq!((found(holds), found(lost)), ("no loss".to_owned(), "lost".to_owned()));
-        assert_eq!(found(&[holds, lost].join(",")), "1 of 2 series without a loss");
+        assert_eq!(found(&[holds, lost].join(",")), "1 of 2 without a loss");
         let expected = [holds, lost].map(|text| text.replace("null", "true")).join(",");
-        assert_eq!(found(&expected), "2 of 2 series as expected");
+        assert_eq!(found(&expected), "2 of 2 as expected");
     }
 
     #[test]

@@ -105,12 +105,6 @@ impl Object for FioOutput {
 }
 
 /// The document as text, with a final new line. Keys of `None` values are left out.
-///
-/// ```
-/// use durio_fio::json::{FioOutput, read, write};
-/// let output = FioOutput { version: "fio-3.33".to_owned(), ..FioOutput::default() };
-/// assert_eq!(read(write(&output).as_bytes()).unwrap().output, output);
-/// ```
 pub fn write(output: &FioOutput) -> String {
     let mut printer = Printer::default();
     printer.object(None, |printer| output.fields(printer));

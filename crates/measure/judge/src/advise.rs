@@ -471,6 +471,8 @@ fn measured(gain: &GainFact, facts: &Facts) -> Option<Gain> {
     let ratio = facts.number(&gain.fact)?;
     let place = &facts.get(&gain.fact)?.place;
     let run = place.rsplit('/').next().unwrap_or(place);
+    // Commands take a run's name without its time too, and a screen has few columns.
+    let run = run.split_once("Z-").map_or(run, |(_, end)| end);
     let says = format!("{} times the {} (measured by {run})", times(ratio), gain.over);
     Some(Gain { basis: GainBasis::Run, ratio: Some(ratio), says })
 }
@@ -516,7 +518,8 @@ mod tests {
     fn of(id: &str, facts: &[(&str, f64)]) -> Gain {
         let mut known = Facts::default();
         for (name, value) in facts {
-            known.put(*name, FactValue::Number(*value), "/state/runs/check-4711");
+            let run = "/state/runs/2026-11-30T003045-847Z-check-4711";
+            known.put(*name, FactValue::Number(*value), run);
         }
         expected_gain(rule_named(id).unwrap(), &known)
     }

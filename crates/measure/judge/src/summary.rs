@@ -102,10 +102,14 @@ pub(crate) enum SummaryRule {
     Unfinished,
     OtherWork,
     NotSteady,
+    // Rules of many hosts, applied by the report of durio-hosts.
+    SlowHost,
+    FewHosts,
+    DifferingHost,
 }
 
 impl SummaryRule {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 21] = [
         Self::GoalMissed,
         Self::NotKeptUp,
         Self::UnsafeSetting,
@@ -124,6 +128,9 @@ impl SummaryRule {
         Self::Unfinished,
         Self::OtherWork,
         Self::NotSteady,
+        Self::SlowHost,
+        Self::FewHosts,
+        Self::DifferingHost,
     ];
 
     const fn verdict(self) -> SummaryVerdict {
@@ -197,6 +204,17 @@ impl SummaryRule {
                 Good,
                 "the rate drifted by more than 10 % or varied by more than 20 % (a caveat)",
                 "SNIA's steady state, over fifths of the time",
+            ),
+            Self::SlowHost => (
+                Bad,
+                "a host is slower than hosts like it, confirmed by fresh runs",
+                "durio's choice: 5 %, and p below 0.05 over all hosts",
+            ),
+            Self::FewHosts => (Unknown, "no 5 hosts are alike", ""),
+            Self::DifferingHost => (
+                Caution,
+                "a host is suspect, unsteady, slower by a fact that others share, or not complete",
+                "hosts like it",
             ),
         }
     }

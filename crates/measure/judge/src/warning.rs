@@ -45,6 +45,7 @@ const RULES: &[(&str, WarningCheck)] = &[
     ("left-state", WarningCheck::Section(campaign::left_state)),
     ("offered-rate", WarningCheck::Workload(campaign::offered_rate)),
     ("idle-gap", WarningCheck::Workload(campaign::idle_gap)),
+    ("skewed", WarningCheck::Workload(campaign::skewed)),
     ("memory", WarningCheck::Locations(machine::memory_backed)),
     ("page-cache", WarningCheck::Workload(figures::page_cache)),
     ("fallback", WarningCheck::Workload(figures::fallback)),
@@ -255,7 +256,7 @@ mod tests {
         let unused: Vec<_> =
             TEXTS.all().iter().filter(|text| !ids.contains(&text.id.as_str())).collect();
         assert!(unused.is_empty(), "{unused:?}");
-        assert_eq!((TEXTS.all().len(), ids.len()), (33, 33));
+        assert_eq!((TEXTS.all().len(), ids.len()), (34, 34));
         let explained: Vec<String> = explanations().map(|explanation| explanation.id).collect();
         let meanings: Vec<&str> = ids.into_iter().filter(|id| !id.contains(':')).collect();
         assert_eq!(explained, meanings);

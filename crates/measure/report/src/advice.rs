@@ -1,7 +1,7 @@
 //! Advice, and the proof of a rule, as documents.
 //!
-//! The screen has what to do in the order of the expected gain, what gained nothing in durio's own
-//! tests, lines to paste, and undecided rules; `--verbose` adds a section per state. A
+//! The screen has what to do in the order of the expected gain, lines to paste, what gained nothing
+//! in durio's own tests, and undecided rules; `--verbose` adds a section per state, with reasons. A
 //! [`RuleProof`] gets the switched setting, the results and the restored settings.
 
 mod gains;
@@ -57,7 +57,7 @@ impl Report for ShownAdvice<'_> {
         }
         document.push(files(&report.files));
         if level == DetailLevel::Detail {
-            document.push(undecided(report));
+            document.push(other_rules(report));
         }
         let states = [
             // Work to do comes first, and unknown states before good ones.
@@ -147,10 +147,7 @@ fn to_do(report: &AdviceReport) -> Section {
             Some(command) if advice.lines.is_empty() => format!(" Run: {command}"),
             _ => String::new(),
         };
-        // The rest is in the details.
-        let why = advice.advice.split(". ").next().unwrap_or_default().trim_end_matches('.');
-        let gain = &advice.gain.says;
-        let text = format!("{}: {gain}. {why}.{how}", advice.instruction());
+        let text = format!("{}: {}.{how}", advice.instruction(), advice.gain.says);
         section.toned_at(level, Tone::Strong, &label(advice), text);
     }
     if all.len() > TO_DO_MAX {
@@ -166,19 +163,10 @@ fn label(advice: &Advice) -> String {
 
 /// What durio's own tests speak against: never among what there is to do.
 fn refuted(report: &AdviceReport) -> Section {
-    let mut section = Section::new("Tested, no benefit");
-    let all = report.refuted();
-    let rules = each_once(all.iter().map(|advice| advice.rule.as_str()));
-    if !rules.is_empty() {
-        let text = format!(
-            "{}: durio's own A/B tests found no gain, or a loss (--verbose has the results)",
-            rules.join(", ")
-        );
-        section.note(text);
-    }
-    for advice in all {
+    let mut section = Section::detail("Tested, no benefit");
+    for advice in report.refuted() {
         let text = format!("{}: {}", advice.instruction(), advice.gain.says);
-        section.toned_at(DetailLevel::Detail, Tone::Plain, &label(advice), text);
+        section.fact(&label(advice), text);
     }
     section
 }
@@ -210,9 +198,16 @@ fn files(all: &[ConfigFile]) -> Section {
     section
 }
 
-/// Undecided rules with their reasons, and contradictions between documents.
-fn undecided(report: &AdviceReport) -> Section {
+/// Rules that durio's own tests refuted, undecided rules with their reasons, and contradictions
+/// between documents.
+fn other_rules(report: &AdviceReport) -> Section {
     let mut section = Section::default();
+    let refuted = report.refuted();
+    let refuted = each_once(refuted.iter().map(|advice| advice.rule.as_str()));
+    if !refuted.is_empty() {
+        let text = format!("{} (durio's own A/B tests; --verbose)", refuted.join(", "));
+        section.fact("no benefit", text);
+    }
     let unknown = report.advice.iter().filter(|advice| advice.state == AdviceState::CannotTell);
     let mut reasons: BTreeMap<String, u64> = BTreeMap::new();
     for advice in unknown {
@@ -499,8 +494,9 @@ mod tests {
         let order: Vec<&str> = report.to_do().iter().map(|advice| advice.rule.as_str()).collect();
         assert_eq!(order, ["D1", "R1", "T1", "S1"]);
         let text = text(&report, false);
-        let (to_do, tested) = text.split_once("Tested, no benefit").unwrap();
-        assert!(!to_do.contains("N1 ") && tested.contains("N1: durio's own A/B tests"), "{text}");
+        let (to_do, tested) = text.split_once("no benefit  ").unwrap();
+        assert!(!to_do.contains("N1 "), "{text}");
+        assert!(tested.starts_with("N1 (durio's own A/B tests; --verbose)\n"), "{text}");
     }
 
     #[test]

@@ -13,13 +13,13 @@ use durio_judge::compare::{
 };
 use durio_judge::summary::{Summary, SummaryFigure, SummaryVerdict};
 
-use crate::Report;
 use crate::document::chart::{AxisScale, AxisUnit, Chart, ChartSeries, Colour, Style, tail};
 use crate::document::{
     Cell, Column, DetailLevel, Document, Row, Section, SectionBody, Table, Tone, both, record,
     shown,
 };
 use crate::figures::{counted, deviation, factor, grouped, location_name, percent, rate};
+use crate::{CaseOutcome, Report, TestCase};
 
 pub use published::ShownShapes;
 
@@ -79,6 +79,21 @@ impl Report for Comparison {
         };
         let headline = headline.collect();
         Some(Summary { verdict, sentence: self.sentence(), headline, reasons: self.reasons() })
+    }
+
+    /// Each result that the gate looks at.
+    fn test_cases(&self) -> Vec<TestCase> {
+        let case = |name: &String, outcome| TestCase {
+            class: "durio compare".to_owned(),
+            name: name.clone(),
+            outcome,
+        };
+        let Some(gate) = &self.gate else { return Vec::new() };
+        let failed =
+            gate.regressions.iter().map(|line| case(line, CaseOutcome::Failed(line.clone())));
+        let open = gate.undecided.iter().map(|line| case(line, CaseOutcome::Skipped(line.clone())));
+        let passed = gate.excluded.iter().map(|line| case(line, CaseOutcome::Passed));
+        failed.chain(open).chain(passed).collect()
     }
 }
 

@@ -3,7 +3,7 @@
 //! Builders of this crate make a [`Document`] from findings, a plan or a comparison; renderers know
 //! nothing else. It has no widths, borders or tags, and no number that was not given.
 
-pub(crate) mod chart;
+pub mod chart;
 
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
@@ -16,29 +16,29 @@ use serde::Serialize;
 use crate::figures::{self, decimal, precise, whole};
 
 /// Why a percentile is absent.
-pub(crate) const TOO_FEW: &str =
+pub const TOO_FEW: &str =
     "too few samples for this percentile; p99 needs 100, p99.9 1000, p99.99 10000";
 
 /// What a report says, for renderers.
 #[derive(Debug, Default)]
 pub struct Document {
     /// What made it, such as `durio compare`; empty where the title says it.
-    pub(crate) kind: String,
+    pub kind: String,
     /// What it is about.
-    pub(crate) title: String,
+    pub title: String,
     /// The answer, before everything else.
-    pub(crate) summary: Option<Summary>,
+    pub summary: Option<Summary>,
     /// The picture of the answer, for the first screen of a page.
-    pub(crate) poster: Option<Chart>,
-    pub(crate) sections: Vec<Section>,
+    pub poster: Option<Chart>,
+    pub sections: Vec<Section>,
     /// The numbers for other programs: names with units, plain numbers, one row per result or step.
-    pub(crate) records: Table,
+    pub records: Table,
 }
 
 /// How much a reader wants to know before this is shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 // Ordered: a renderer shows all levels up to the detail that it has room for.
-pub(crate) enum DetailLevel {
+pub enum DetailLevel {
     /// The answer: the first lines of every format.
     Headline,
     /// What a screen has room for.
@@ -52,7 +52,7 @@ pub(crate) enum DetailLevel {
 
 /// What words mean for the reader. The words say it too: colours are never the only sign.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Tone {
+pub enum Tone {
     #[default]
     Plain,
     /// How to read something; may be passed over.
@@ -65,23 +65,23 @@ pub(crate) enum Tone {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Section {
+pub struct Section {
     /// Empty if the blocks need none.
-    pub(crate) heading: String,
-    pub(crate) level: DetailLevel,
+    pub heading: String,
+    pub level: DetailLevel,
     /// Useful on this machine only: a page and Markdown, which are sent around, leave it out.
-    pub(crate) is_local: bool,
-    pub(crate) blocks: Vec<Block>,
+    pub is_local: bool,
+    pub blocks: Vec<Block>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Block {
-    pub(crate) level: DetailLevel,
-    pub(crate) body: SectionBody,
+pub struct Block {
+    pub level: DetailLevel,
+    pub body: SectionBody,
 }
 
 #[derive(Debug)]
-pub(crate) enum SectionBody {
+pub enum SectionBody {
     Text(Tone, String),
     Facts(Vec<LabelledFact>),
     Table(Table),
@@ -95,122 +95,119 @@ pub(crate) enum SectionBody {
 
 /// A label and its value; without a label it continues the one above.
 #[derive(Debug, Default)]
-pub(crate) struct LabelledFact {
-    pub(crate) label: String,
-    pub(crate) tone: Tone,
-    pub(crate) value: String,
+pub struct LabelledFact {
+    pub label: String,
+    pub tone: Tone,
+    pub value: String,
     /// Where the value can be read up; only addresses of the web.
-    pub(crate) link: Option<String>,
+    pub link: Option<String>,
 }
 
 /// A judgement: its word, its subject, and its evidence.
 #[derive(Debug)]
-pub(crate) struct Card {
-    pub(crate) tone: Tone,
-    pub(crate) word: String,
-    pub(crate) title: String,
+pub struct Card {
+    pub tone: Tone,
+    pub word: String,
+    pub title: String,
     /// Which of several things with that title; may be empty.
-    pub(crate) about: String,
-    pub(crate) text: String,
-    pub(crate) facts: Vec<LabelledFact>,
+    pub about: String,
+    pub text: String,
+    pub facts: Vec<LabelledFact>,
 }
 
 /// A layer and those below it.
 #[derive(Debug, Default)]
-pub(crate) struct LayerNode {
+pub struct LayerNode {
     /// Its kind, with its most important facts.
-    pub(crate) name: String,
+    pub name: String,
     /// Facts of the summary, in a line each.
-    pub(crate) further: Vec<(&'static str, String)>,
+    pub further: Vec<(&'static str, String)>,
     /// Facts that readers see on request.
-    pub(crate) other: Vec<(&'static str, String)>,
-    pub(crate) below: Vec<LayerNode>,
+    pub other: Vec<(&'static str, String)>,
+    pub below: Vec<LayerNode>,
 }
 
 /// A label, and the text under it.
-pub(crate) type LabelledText = (&'static str, String);
+pub type LabelledText = (&'static str, String);
 
 /// Rows of values; the first cell of a row names it.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
-    pub(crate) columns: Vec<ColumnHead>,
-    pub(crate) rows: Vec<Row>,
+pub struct Table {
+    pub columns: Vec<ColumnHead>,
+    pub rows: Vec<Row>,
 }
 
 /// The head of a column. In records the title is the column's id.
 #[derive(Debug, Default)]
-pub(crate) struct ColumnHead {
-    pub(crate) title: String,
-    pub(crate) level: DetailLevel,
+pub struct ColumnHead {
+    pub title: String,
+    pub level: DetailLevel,
     /// True for words, which are aligned left; numbers are aligned right.
-    pub(crate) is_words: bool,
+    pub is_words: bool,
 }
 
 /// What a column takes of a thing.
-type ColumnValue<T> = fn(&T) -> Cell;
+pub type ColumnValue<T> = fn(&T) -> Cell;
 
 /// A column of a report about things of type `T`, declared once for all formats: people see it under
 /// its title, programs (CSV, OpenMetrics) under its id.
-pub(crate) struct Column<T> {
+#[derive(Debug)]
+pub struct Column<T> {
     /// With the unit, as `p99_ns` or `rate_per_s`: OpenMetrics reads it there. None for people only.
     id: Option<&'static str>,
     /// None for programs only.
-    pub(crate) title: Option<&'static str>,
-    pub(crate) level: DetailLevel,
+    pub title: Option<&'static str>,
+    pub level: DetailLevel,
     is_words: bool,
-    pub(crate) cell: ColumnValue<T>,
+    pub cell: ColumnValue<T>,
 }
 
 /// A column for people and programs.
-pub(crate) const fn both<T>(
-    id: &'static str,
-    title: &'static str,
-    cell: ColumnValue<T>,
-) -> Column<T> {
+pub const fn both<T>(id: &'static str, title: &'static str, cell: ColumnValue<T>) -> Column<T> {
     Column { id: Some(id), ..shown(title, cell) }
 }
 
 /// A column for people only.
-pub(crate) const fn shown<T>(title: &'static str, cell: ColumnValue<T>) -> Column<T> {
+pub const fn shown<T>(title: &'static str, cell: ColumnValue<T>) -> Column<T> {
     let (level, is_words) = (DetailLevel::Summary, false);
     Column { id: None, title: Some(title), level, is_words, cell }
 }
 
 /// A column for programs only.
-pub(crate) const fn record<T>(id: &'static str, cell: ColumnValue<T>) -> Column<T> {
+pub const fn record<T>(id: &'static str, cell: ColumnValue<T>) -> Column<T> {
     Column { id: Some(id), title: None, ..shown("", cell) }
 }
 
-pub(crate) const fn words<T>(mut column: Column<T>) -> Column<T> {
+pub const fn words<T>(mut column: Column<T>) -> Column<T> {
     column.is_words = true;
     column
 }
 
 /// A column that people see on request.
-pub(crate) const fn detail<T>(mut column: Column<T>) -> Column<T> {
+pub const fn detail<T>(mut column: Column<T>) -> Column<T> {
     column.level = DetailLevel::Detail;
     column
 }
 
 /// A column for which only a page has room.
-pub(crate) const fn page<T>(mut column: Column<T>) -> Column<T> {
+pub const fn page<T>(mut column: Column<T>) -> Column<T> {
     column.level = DetailLevel::Page;
     column
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Row {
-    pub(crate) level: DetailLevel,
+pub struct Row {
+    pub level: DetailLevel,
     /// True for a part of the row above.
-    pub(crate) is_part: bool,
-    pub(crate) cells: Vec<Cell>,
+    pub is_part: bool,
+    pub cells: Vec<Cell>,
 }
 
 /// A value with its kind, from which its unit follows.
 #[derive(Debug, Clone, Default, PartialEq)]
 // Not a string: renderers for people choose digits and units, records have the plain number, and a
 // renderer of an absent cell gives the reason (docs/design/0011).
-pub(crate) enum Cell {
+pub enum Cell {
     #[default]
     Empty,
     /// Why a value is missing; empty where the column says it.
@@ -239,12 +236,12 @@ pub(crate) enum Cell {
 }
 
 impl Document {
-    pub(crate) fn new(kind: &str, title: impl Into<String>) -> Self {
+    pub fn new(kind: &str, title: impl Into<String>) -> Self {
         Self { kind: kind.to_owned(), title: title.into(), ..Self::default() }
     }
 
     /// Kind and title, as far as there are any.
-    pub(crate) fn heading(&self) -> String {
+    pub fn heading(&self) -> String {
         match (self.kind.as_str(), self.title.as_str()) {
             (kind, "") => kind.to_owned(),
             ("", title) => title.to_owned(),
@@ -253,7 +250,7 @@ impl Document {
     }
 
     /// The sections that have something to show at `level`.
-    pub(crate) fn up_to(&self, level: DetailLevel) -> impl Iterator<Item = &Section> {
+    pub fn up_to(&self, level: DetailLevel) -> impl Iterator<Item = &Section> {
         let is_shown = move |section: &&Section| {
             section.level <= level && section.up_to(level).next().is_some()
         };
@@ -261,7 +258,7 @@ impl Document {
     }
 
     /// Adds a section, unless it says nothing.
-    pub(crate) fn push(&mut self, section: Section) {
+    pub fn push(&mut self, section: Section) {
         // A heading alone would promise something.
         if !section.blocks.is_empty() {
             self.sections.push(section);
@@ -269,7 +266,7 @@ impl Document {
     }
 
     /// Why cells of its tables are absent, each reason once.
-    pub(crate) fn absences(&self) -> Vec<String> {
+    pub fn absences(&self) -> Vec<String> {
         // Sorted, so that the notes do not depend on which table has which reason first.
         let reasons: BTreeSet<_> = self.sections.iter().flat_map(Section::absences).collect();
         reasons.into_iter().map(|why| format!("- : {why}")).collect()
@@ -277,48 +274,48 @@ impl Document {
 }
 
 impl Section {
-    pub(crate) fn new(heading: impl Into<String>) -> Self {
+    pub fn new(heading: impl Into<String>) -> Self {
         Self { heading: heading.into(), ..Self::default() }
     }
 
-    pub(crate) fn detail(heading: impl Into<String>) -> Self {
+    pub fn detail(heading: impl Into<String>) -> Self {
         Self { level: DetailLevel::Detail, ..Self::new(heading) }
     }
 
     /// The blocks to show at `level`.
-    pub(crate) fn up_to(&self, level: DetailLevel) -> impl Iterator<Item = &Block> {
+    pub fn up_to(&self, level: DetailLevel) -> impl Iterator<Item = &Block> {
         self.blocks.iter().filter(move |block| block.level <= level)
     }
 
-    pub(crate) fn push(&mut self, level: DetailLevel, body: SectionBody) {
+    pub fn push(&mut self, level: DetailLevel, body: SectionBody) {
         self.blocks.push(Block { level, body });
     }
 
-    pub(crate) fn say(&mut self, tone: Tone, text: impl Into<String>) {
+    pub fn say(&mut self, tone: Tone, text: impl Into<String>) {
         self.say_at(DetailLevel::Summary, tone, text);
     }
 
-    pub(crate) fn say_at(&mut self, level: DetailLevel, tone: Tone, text: impl Into<String>) {
+    pub fn say_at(&mut self, level: DetailLevel, tone: Tone, text: impl Into<String>) {
         self.push(level, SectionBody::Text(tone, text.into()));
     }
 
-    pub(crate) fn warn(&mut self, text: impl Into<String>) {
+    pub fn warn(&mut self, text: impl Into<String>) {
         self.say(Tone::Warning, text);
     }
 
-    pub(crate) fn note(&mut self, text: impl Into<String>) {
+    pub fn note(&mut self, text: impl Into<String>) {
         self.say(Tone::Note, text);
     }
 
-    pub(crate) fn fact(&mut self, label: &str, value: impl Into<String>) {
+    pub fn fact(&mut self, label: &str, value: impl Into<String>) {
         self.toned(Tone::Plain, label, value);
     }
 
-    pub(crate) fn toned(&mut self, tone: Tone, label: &str, value: impl Into<String>) {
+    pub fn toned(&mut self, tone: Tone, label: &str, value: impl Into<String>) {
         self.toned_at(DetailLevel::Summary, tone, label, value);
     }
 
-    pub(crate) fn toned_at(
+    pub fn toned_at(
         &mut self,
         level: DetailLevel,
         tone: Tone,
@@ -329,7 +326,7 @@ impl Section {
     }
 
     /// Facts of one level that follow each other are one block.
-    pub(crate) fn fact_at(&mut self, level: DetailLevel, fact: LabelledFact) {
+    pub fn fact_at(&mut self, level: DetailLevel, fact: LabelledFact) {
         match self.blocks.last_mut() {
             Some(Block { level: of, body: SectionBody::Facts(facts) }) if *of == level => {
                 facts.push(fact);
@@ -339,18 +336,18 @@ impl Section {
         }
     }
 
-    pub(crate) fn facts<L: AsRef<str>>(&mut self, facts: impl IntoIterator<Item = (L, String)>) {
+    pub fn facts<L: AsRef<str>>(&mut self, facts: impl IntoIterator<Item = (L, String)>) {
         facts.into_iter().for_each(|(label, value)| self.fact(label.as_ref(), value));
     }
 
-    pub(crate) fn table(&mut self, table: Table) {
+    pub fn table(&mut self, table: Table) {
         if !table.rows.is_empty() {
             self.push(DetailLevel::Summary, SectionBody::Table(table));
         }
     }
 
     /// Those that can be drawn, in one block of the level of the first that is shown.
-    pub(crate) fn charts(&mut self, charts: impl IntoIterator<Item = Chart>) {
+    pub fn charts(&mut self, charts: impl IntoIterator<Item = Chart>) {
         let charts: Vec<Chart> = charts.into_iter().filter(Chart::is_drawable).collect();
         // A terminal skips the block where none of its charts is for it.
         if let Some(level) = charts.iter().map(|chart| chart.level).min() {
@@ -358,7 +355,7 @@ impl Section {
         }
     }
 
-    pub(crate) fn group(&mut self, section: Section) {
+    pub fn group(&mut self, section: Section) {
         if !section.blocks.is_empty() {
             self.push(section.level, SectionBody::Group(section));
         }
@@ -375,14 +372,14 @@ impl Section {
 }
 
 impl LabelledFact {
-    pub(crate) fn new(tone: Tone, label: &str, value: impl Into<String>) -> Self {
+    pub fn new(tone: Tone, label: &str, value: impl Into<String>) -> Self {
         Self { label: label.to_owned(), tone, value: value.into(), link: None }
     }
 }
 
 impl Card {
     /// Its title, subject and text as a sentence.
-    pub(crate) fn sentence(&self) -> String {
+    pub fn sentence(&self) -> String {
         let about = if self.about.is_empty() { "".into() } else { format!(" ({})", self.about) };
         let text = if self.text.is_empty() { "".into() } else { format!(": {}", self.text) };
         format!("{}{about}{text}", self.title)
@@ -390,13 +387,13 @@ impl Card {
 }
 
 impl Table {
-    pub(crate) fn new<T: Into<String>>(titles: impl IntoIterator<Item = T>) -> Self {
+    pub fn new<T: Into<String>>(titles: impl IntoIterator<Item = T>) -> Self {
         let column = |title: T| ColumnHead { title: title.into(), ..ColumnHead::default() };
         Self { columns: titles.into_iter().map(column).collect(), rows: Vec::new() }
     }
 
     /// What people see of the columns, and a row for each of `things`.
-    pub(crate) fn shown<T, R: Borrow<T>>(
+    pub fn shown<T, R: Borrow<T>>(
         columns: &[Column<T>],
         things: impl IntoIterator<Item = R>,
     ) -> Self {
@@ -404,7 +401,7 @@ impl Table {
     }
 
     /// The shown columns with these titles: one of several tables of the same things.
-    pub(crate) fn part<T, R: Borrow<T>>(
+    pub fn part<T, R: Borrow<T>>(
         columns: &[Column<T>],
         titles: &[&str],
         things: impl IntoIterator<Item = R>,
@@ -414,7 +411,7 @@ impl Table {
     }
 
     /// What programs read of the columns, and a record for each of `things`.
-    pub(crate) fn records<T, R: Borrow<T>>(
+    pub fn records<T, R: Borrow<T>>(
         columns: &[Column<T>],
         things: impl IntoIterator<Item = R>,
     ) -> Self {
@@ -422,7 +419,7 @@ impl Table {
     }
 
     /// Columns with these heads, where people and programs share none.
-    pub(crate) fn with_columns<T, const N: usize>(
+    pub fn with_columns<T, const N: usize>(
         things: impl IntoIterator<Item = T>,
         columns: [(&'static str, ColumnValue<T>); N],
     ) -> Self {
@@ -447,12 +444,12 @@ impl Table {
         Self { columns, rows: Vec::new() }.with(things.into_iter().map(row))
     }
 
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         self.rows.push(Row { cells: cells.into_iter().collect(), ..Row::default() });
     }
 
     /// The columns to show at `level`, by their places; without those that are empty in all rows shown.
-    pub(crate) fn columns_up_to(&self, level: DetailLevel) -> Vec<usize> {
+    pub fn columns_up_to(&self, level: DetailLevel) -> Vec<usize> {
         let is_filled = |at: usize| {
             self.rows_up_to(level)
                 .any(|row| row.cells.get(at).is_some_and(|cell| *cell != Cell::Empty))
@@ -463,12 +460,12 @@ impl Table {
     }
 
     /// The rows to show at `level`.
-    pub(crate) fn rows_up_to(&self, level: DetailLevel) -> impl Iterator<Item = &Row> {
+    pub fn rows_up_to(&self, level: DetailLevel) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(move |row| row.level <= level)
     }
 
     /// The table, with columns of these titles at `level`.
-    pub(crate) fn with_level(mut self, level: DetailLevel, titles: &[&str]) -> Self {
+    pub fn with_level(mut self, level: DetailLevel, titles: &[&str]) -> Self {
         let those =
             self.columns.iter_mut().filter(|column| titles.contains(&column.title.as_str()));
         those.for_each(|column| column.level = level);
@@ -476,7 +473,7 @@ impl Table {
     }
 
     /// The table, with columns of these titles that hold words.
-    pub(crate) fn with_words(mut self, titles: &[&str]) -> Self {
+    pub fn with_words(mut self, titles: &[&str]) -> Self {
         let words =
             self.columns.iter_mut().filter(|column| titles.contains(&column.title.as_str()));
         words.for_each(|column| column.is_words = true);
@@ -492,7 +489,7 @@ impl Table {
     }
 
     /// The table, with these rows.
-    pub(crate) fn with(mut self, rows: impl IntoIterator<Item = Vec<Cell>>) -> Self {
+    pub fn with(mut self, rows: impl IntoIterator<Item = Vec<Cell>>) -> Self {
         rows.into_iter().for_each(|cells| self.row(cells));
         self
     }
@@ -500,7 +497,7 @@ impl Table {
 
 impl Cell {
     /// As people read it: three digits and a unit, which is left to the column where it says it.
-    pub(crate) fn shown(&self) -> String {
+    pub fn shown(&self) -> String {
         match self {
             Self::Empty => String::new(),
             Self::Absent(_) => "-".to_owned(),
@@ -520,7 +517,7 @@ impl Cell {
     }
 
     /// As programs read it: a plain number in the column's unit.
-    pub(crate) fn plain(&self) -> String {
+    pub fn plain(&self) -> String {
         match self {
             Self::Empty | Self::Absent(_) => String::new(),
             Self::Text(text) | Self::Word(_, text) => text.clone(),
@@ -539,12 +536,12 @@ impl Cell {
         }
     }
 
-    pub(crate) fn text(text: impl Into<String>) -> Self {
+    pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
 
     /// The word of an enumeration, as the JSON document has it.
-    pub(crate) fn saved(word: &impl Serialize) -> Self {
+    pub fn saved(word: &impl Serialize) -> Self {
         match serde_json::to_value(word) {
             Ok(serde_json::Value::String(word)) => Self::Text(word),
             _ => Self::Empty,
@@ -552,16 +549,16 @@ impl Cell {
     }
 
     /// A latency that the histogram knows, or does not for want of samples.
-    pub(crate) fn percentile(nanos: Option<u64>) -> Self {
+    pub fn percentile(nanos: Option<u64>) -> Self {
         nanos.map_or(Self::Absent(TOO_FEW), Self::nanos)
     }
 
-    pub(crate) fn nanos(nanos: u64) -> Self {
+    pub fn nanos(nanos: u64) -> Self {
         Self::Latency(precise(nanos))
     }
 
     /// The number in its plain unit, if there is one.
-    pub(crate) fn number(&self) -> Option<f64> {
+    pub fn number(&self) -> Option<f64> {
         match self {
             Self::Count(count) | Self::Bytes(count) => Some(precise(*count)),
             Self::Number(value)
@@ -577,21 +574,21 @@ impl Cell {
     }
 
     /// A mean of byte counts, in whole bytes.
-    pub(crate) fn bytes(mean: f64) -> Self {
+    pub fn bytes(mean: f64) -> Self {
         Self::Bytes(whole(mean))
     }
 
     // A sync moves no bytes: nothing, rather than 0 B/s.
-    pub(crate) fn bandwidth(bytes_per_second: f64) -> Self {
+    pub fn bandwidth(bytes_per_second: f64) -> Self {
         if bytes_per_second > 0.0 { Self::Bandwidth(bytes_per_second) } else { Self::Empty }
     }
 
-    pub(crate) fn of<T>(value: Option<T>, kind: impl FnOnce(T) -> Self) -> Self {
+    pub fn of<T>(value: Option<T>, kind: impl FnOnce(T) -> Self) -> Self {
         value.map_or(Self::Empty, kind)
     }
 
     /// A value, or the sign for a missing one.
-    pub(crate) fn or_absent<T>(value: Option<T>, kind: impl FnOnce(T) -> Self) -> Self {
+    pub fn or_absent<T>(value: Option<T>, kind: impl FnOnce(T) -> Self) -> Self {
         value.map_or(Self::Absent(""), kind)
     }
 }

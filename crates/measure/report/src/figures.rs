@@ -17,18 +17,18 @@ pub(crate) fn latency_or_absent(nanos: Option<u64>) -> String {
 }
 
 /// A latency that is a mean, to the nanosecond.
-pub(crate) fn mean_latency(nanos: f64) -> String {
+pub fn mean_latency(nanos: f64) -> String {
     latency(whole(nanos))
 }
 
 /// Events per second, with `/s`.
-pub(crate) fn rate(per_second: f64) -> String {
+pub fn rate(per_second: f64) -> String {
     // Rates are made of counts; a thousandth of an event per second is precise enough to print.
     Rate::of(whole(per_second * 1000.0), Nanos::from_secs(1000)).to_string()
 }
 
 /// Events per second, where the words around say so.
-pub(crate) fn rate_bare(per_second: f64) -> String {
+pub fn rate_bare(per_second: f64) -> String {
     rate(per_second).trim_end_matches("/s").trim_end().to_owned()
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// A share of one as per cent with three digits, because in tables a thousandth may matter.
-pub(crate) fn share(share: f64) -> String {
+pub fn share(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
         it if !it.is_finite() => "unknown".to_owned(),
@@ -64,7 +64,7 @@ pub(crate) fn added(nanos: f64) -> String {
 }
 
 /// A deviation as per cent, with its sign.
-pub(crate) fn deviation(share: f64) -> String {
+pub fn deviation(share: f64) -> String {
     match share.is_finite() {
         // No sign before zero, which rounding gives one.
         true if (share * 100.0).abs() < 0.05 => "0.0 %".to_owned(),
@@ -95,12 +95,12 @@ pub(crate) fn decimal(value: f64) -> String {
 
 /// A count as a float.
 #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days, 2^53 bytes are 8 PiB")]
-pub(crate) const fn precise(count: u64) -> f64 {
+pub const fn precise(count: u64) -> f64 {
     count as f64
 }
 
 /// `3.4 ×`; whole from 100 on.
-pub(crate) fn factor(times: f64) -> String {
+pub fn factor(times: f64) -> String {
     match times {
         it if !it.is_finite() => "unknown".to_owned(),
         it if it >= 99.95 => format!("{it:.0} ×"),

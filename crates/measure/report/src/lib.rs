@@ -24,9 +24,9 @@ mod capture;
 mod compare;
 mod crash_states;
 mod doctor;
-mod document;
+pub mod document;
 mod explain;
-mod figures;
+pub mod figures;
 mod fio;
 mod plan;
 mod profile;
@@ -42,7 +42,6 @@ mod watch;
 
 use std::io;
 
-use durio_judge::summary::Summary;
 use serde::Serialize;
 
 pub use advice::ShownAdvice;
@@ -50,10 +49,12 @@ pub use array::array_standing;
 pub use audit::ShownAudit;
 pub use compare::ShownShapes;
 pub use doctor::{Diagnosis, DiagnosisRow, DiagnosisState};
+pub use durio_judge::summary::{Summary, SummaryFigure, SummaryVerdict};
 pub use explain::ShownExplanations;
 pub use fio::{FioLog, FioRequest, fio_logs, fio_version, has_unrecorded_parts, write_fio};
 pub use plan::{ShownPlan, clock};
 pub use profile::ProfileList;
+pub use render::junit::{CaseOutcome, TestCase};
 pub use render::text::wrapped;
 pub use render::{Format, write, write_document};
 pub use runs::ShownRuns;
@@ -79,6 +80,11 @@ pub trait Report: Serialize {
     /// field `answer`.
     fn has_field_summary(&self) -> bool {
         false
+    }
+
+    /// Its judgements, in JUnit's form; none where nothing was judged.
+    fn test_cases(&self) -> Vec<TestCase> {
+        Vec::new()
     }
 
     /// The same as fio writes its results.

@@ -5,6 +5,7 @@
 
 pub(crate) mod csv;
 pub(crate) mod html;
+pub(crate) mod junit;
 pub(crate) mod markdown;
 pub(crate) mod openmetrics;
 mod svg;
@@ -36,6 +37,8 @@ enum Renderer {
     Document(fn(&Document, &Options, &mut dyn io::Write) -> io::Result<()>),
     /// From the whole findings, with their schema.
     Findings,
+    /// Judgements alone, as test cases.
+    Cases,
     /// As fio has it, which knows runs alone.
     Fio,
 }
@@ -82,6 +85,8 @@ formats! {
     Csv "csv" Renderer::Document(csv::render);
     /// One figure per line with labels, for Prometheus.
     OpenMetrics "openmetrics" Renderer::Document(openmetrics::render);
+    /// A test case for each limit and each result of a gate, for services that run tests.
+    JUnit "junit" Renderer::Cases;
     /// As fio writes its results, for programs that read those.
     FioJson "fio-json" Renderer::Fio;
 }
@@ -115,6 +120,9 @@ pub fn write(
             write_document(&SummarizedFindings { summary, findings: report }, out)
         }
         (Renderer::Findings, None) => write_document(report, out),
+        (Renderer::Cases, summary) => {
+            junit::write(&Document { summary, ..report.document() }, &report.test_cases(), out)
+        }
         (Renderer::Fio, _) => report.write_fio_json(out),
     }
 }

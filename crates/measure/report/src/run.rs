@@ -20,14 +20,15 @@ use std::io;
 use durio_analyse::{Findings, Headline, RateVariation, RunState, Steadiness};
 use durio_base::{Bytes, Nanos};
 use durio_judge::summary::{Summary, of_run, other_work};
+use durio_observe::Stack;
 use durio_plan::Purpose;
 pub(crate) use machine::host_short;
 
 use crate::document::{DetailLevel, Document, Section, SectionBody, Tone};
 use crate::figures::{
-    counted, deviation, latency, location_name, percent, rate, rate_bare, second,
+    counted, deviation, grouped, latency, location_name, percent, rate, rate_bare, second,
 };
-use crate::{Report, fio, stack_tree, typical};
+use crate::{Report, TestCase, fio, stack_tree, typical};
 
 impl Report for Findings {
     fn document(&self) -> Document {
@@ -54,7 +55,9 @@ impl Report for Findings {
         let mut trust = summary::trust(self);
         let rules = match (&self.durable, &self.campaign) {
             (Some(durable), _) => {
-                durable::add(durable, &mut document);
+                let mut facts = about_headline(self);
+                join(&mut facts, std::mem::take(&mut trust));
+                durable::add(durable, facts, &mut document);
                 None
             }
             (None, Some(campaign)) => campaign::add(self, campaign, &mut document),
@@ -66,7 +69,7 @@ impl Report for Findings {
         // For the tables above: later tables explain their empty cells themselves.
         document.push(notes(rules, document.absences()));
         document.push(trust);
-        document.push(verdicts::section(self, databases::come_first(self)));
+        document.push(verdicts::section(self, databases::has_limits_in_a_line(self)));
         document.push(typical::scale(&self.placements));
         if self.campaign.is_none() {
             document.push(figures::beside_each_other(self));
@@ -94,6 +97,10 @@ impl Report for Findings {
         Some(of_run(self))
     }
 
+    fn test_cases(&self) -> Vec<TestCase> {
+        verdicts::test_cases(self)
+    }
+
     fn write_fio_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
         fio::write_json(self, out)
     }
@@ -103,15 +110,34 @@ impl Report for Findings {
 /// begins with databases has them in `trust` in short.
 fn results(findings: &Findings, trust: &mut Section) -> Section {
     let mut figures = figures::section(findings);
-    if databases::come_first(findings) {
-        let mut short = databases::storage(findings);
-        about_headline(findings, &mut short);
-        databases::add_limits(findings, std::mem::take(trust), &mut short);
-        *trust = short;
+    let come_databases_first = databases::come_first(findings);
+    let mut facts = match come_databases_first {
+        true => databases::storage(findings),
+        false => Section::default(),
+    };
+    join(&mut facts, about_headline(findings));
+    join(&mut facts, std::mem::take(trust));
+    if databases::has_limits_in_a_line(findings) {
+        databases::add_limits(findings, &mut facts);
+    }
+    if come_databases_first {
+        *trust = facts;
         return Section { level: DetailLevel::Detail, ..figures };
     }
-    figures.blocks.append(&mut trust.blocks);
+    figures.blocks.append(&mut facts.blocks);
     figures
+}
+
+/// Adds what another section says; facts of one level become one block with those before them.
+fn join(section: &mut Section, other: Section) {
+    for block in other.blocks {
+        match block.body {
+            SectionBody::Facts(facts) => {
+                facts.into_iter().for_each(|fact| section.fact_at(block.level, fact));
+            }
+            body => section.push(block.level, body),
+        }
+    }
 }
 
 fn notes(rules: Option<String>, absences: Vec<String>) -> Section {
@@ -125,11 +151,15 @@ fn head(findings: &Findings) -> Section {
     let mut head = Section::default();
     let run = &findings.run;
     let several = findings.stack.len() > 1;
-    for stack in &findings.stack {
+    let named = |stack: &Stack| {
         let label = figures::place_label(findings, &stack.target);
-        let label = label.map_or_else(String::new, |label| format!("{label}  "));
-        let place = if several { format!("{label}{}: ", stack.target) } else { String::new() };
-        head.note(format!("{place}{}", stack_tree::in_short(stack)));
+        let label = label.map_or_else(String::new, |label| format!("{label} "));
+        format!("{label}{}", stack.target)
+    };
+    let layers = findings.stack.iter().map(|stack| (stack_tree::in_short(stack), named(stack)));
+    for (layers, places) in grouped(layers) {
+        let places = if several { format!("{}: ", places.join(", ")) } else { String::new() };
+        head.note(format!("{places}{layers}"));
     }
     head.note(host_short(&findings.host));
     let started = format!("{} UTC · run {}", second(&run.started), run.run);
@@ -155,19 +185,22 @@ fn answer(findings: &Findings) -> Section {
         }
         None => {}
     }
-    if !databases::come_first(findings) {
-        about_headline(findings, &mut section);
+    // Others have it below their results.
+    if findings.campaign.is_some() && findings.durable.is_none() {
+        join(&mut section, about_headline(findings));
     }
     state(findings, &mut section);
     section
 }
 
 /// Where the headline's commits are among typical ones, and where their time goes.
-fn about_headline(findings: &Findings, section: &mut Section) {
+fn about_headline(findings: &Findings) -> Section {
+    let mut section = Section::default();
     if let Some(headline) = &findings.headline {
-        typical::places(&findings.placements, &headline.location, section);
+        typical::places(&findings.placements, &headline.location, &mut section);
     }
     section.facts(accounts::time_of_headline(findings).map(|line| ("time", line)));
+    section
 }
 
 fn leading(findings: &Findings, it: &Headline, section: &mut Section) {

@@ -11,8 +11,8 @@ use serde::Serialize;
 use crate::Report;
 use crate::document::chart::{AxisScale, AxisUnit, Chart, ChartSeries, Colour, Style};
 use crate::document::{
-    Cell, Column, DetailLevel, Document, Section, SectionBody, Table, Tone, both, record, shown,
-    words,
+    Cell, Column, DetailLevel, Document, Section, SectionBody, Table, Tone, both, detail, record,
+    shown, words,
 };
 use crate::figures::{counted, deviation, mean_latency, minute, rate, seconds, sparkline};
 
@@ -67,15 +67,13 @@ fn columns<'r>() -> Vec<Column<NamedRun<'r>>> {
         record("label", |(run, _)| Cell::of(run.label.as_ref(), Cell::text)),
         words(shown("started (UTC)", |(run, _)| Cell::text(minute(&run.started)))),
         record("started", |(run, _)| Cell::text(&run.started)),
-        words(both("host", "machine", |(run, _)| Cell::text(&run.host))),
+        detail(words(both("host", "machine", |(run, _)| Cell::text(&run.host)))),
         words(both("command", "command", |(run, _)| Cell::text(&run.command))),
-        words(shown("target", |(run, _)| match run.targets.as_slice() {
-            [] => Cell::Empty,
-            [one] => Cell::text(one),
-            [first, more @ ..] => {
-                Cell::text(format!("{first} and {}", counted(more.len() as u64, "other")))
-            }
-        })),
+        words(shown("target", |(run, _)| Cell::of(target(run), Cell::Text))),
+        detail(words(shown("all targets", |(run, _)| match target(run) {
+            Some(target) if run.targets != [target.as_str()] => Cell::text(run.targets.join(", ")),
+            _ => Cell::Empty,
+        }))),
         record("targets", |(run, _)| Cell::text(run.targets.join(";"))),
         words(shown("found", |(run, _)| found(run))),
         record("commit_rate_per_s", |(run, _)| {
@@ -87,8 +85,23 @@ fn columns<'r>() -> Vec<Column<NamedRun<'r>>> {
             let p99 = run.headline.as_ref().and_then(|headline| headline.commit_latency_ns_p99);
             Cell::of(p99, Cell::nanos)
         }),
-        both("size_bytes", "size", |(run, _)| Cell::Bytes(run.bytes)),
+        detail(both("size_bytes", "size", |(run, _)| Cell::Bytes(run.bytes))),
     ]
+}
+
+/// Characters of a target with which each run keeps to a line of 100 columns.
+const TARGET_MAX: usize = 16;
+
+/// The first target and how many others there are; of a long path its end, which says more.
+fn target(it: &RunRow) -> Option<String> {
+    let (first, more) = it.targets.split_first()?;
+    let more = if more.is_empty() { String::new() } else { format!(" +{}", more.len()) };
+    let (length, most) = (first.chars().count(), TARGET_MAX.saturating_sub(more.len()));
+    if length <= most {
+        return Some(format!("{first}{more}"));
+    }
+    let end: String = first.chars().skip((length + 1).saturating_sub(most)).collect();
+    Some(format!("…{end}{more}"))
 }
 
 /// The label, or the end of the folder's name.

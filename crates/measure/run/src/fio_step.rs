@@ -27,6 +27,7 @@ use durio_workload::SyncMethod;
 use crate::StopFlag;
 use crate::counters::CounterReading;
 use crate::error::RunError;
+use crate::start::{StartTime, monotonic_now};
 use crate::step::{EffectiveLoad, StepSetup, stream_started};
 
 /// True if fio runs this step, or any part of it.
@@ -77,12 +78,12 @@ impl FioStep {
         Ok(Self { round, fio, jobs, started })
     }
 
-    /// Runs fio, and reports its results.
+    /// Runs fio from `start` on, and reports its results.
     pub(crate) fn run(
         self,
         step: &Step,
         devices: &[String],
-        stop: &StopFlag,
+        (start, stop): (StartTime, &StopFlag),
         emit: &mut dyn FnMut(Event),
     ) -> Result<Outcome, RunError> {
         let Self { round, fio, jobs, started } = self;
@@ -90,9 +91,12 @@ impl FioStep {
         let expected = jobs.len();
         let before = CounterReading::read(devices);
         let command = FioCommand { fio, jobs, folder: None };
+        start.sleep();
+        let started = monotonic_now();
         // fio ends with durio and writes its result to memory, so nothing of it is left behind.
         let run = run_fio(&command, &|| stop.is_set());
         let watched = CounterReading::read(devices).since(&before);
+        start.event((step.index, round), started).into_iter().for_each(&mut *emit);
         let ended = |outcome, measured| {
             Event::StepEnded(watched.step_ended(step.index, round, outcome, measured))
         };

@@ -25,8 +25,10 @@
 //! A section can be run in rounds, until a steady state is reached or a search has found its rate.
 //! The runner derives no number, so it asks its sink after each round (`EventSink::round_ended`);
 //! the command line hands the question to the analyser, which has seen the events (`steering.rs` of
-//! durio-analyse). The decision is an event too. That is the one place where something flows back,
-//! and it is a decision, not data.
+//! durio-analyse). The decision is an event too. A sink also says when a measured step starts
+//! (`EventSink::step_ready`, `start.rs`), so that steps of several processes can start together; the
+//! jobs wait at their barrier until then. Those are the places where something flows back, and it is
+//! a decision, not data.
 //!
 //! An interrupted campaign continues in its own folder: finished steps are found from the events
 //! (`resume.rs` of durio-record, `campaign.rs` of durio-bench); steps that brought the targets into
@@ -113,6 +115,7 @@ mod memory;
 mod recorder;
 mod replay;
 mod session;
+mod start;
 mod step;
 mod step_schedule;
 mod sync_probe;
@@ -127,10 +130,12 @@ pub use job::Processors;
 pub use memory::{large_step, memory_of};
 pub use replay::{Replay, ReplayProgress, ReplayWish, replay};
 pub use session::{Resume, RunContext, run};
+pub use start::{GateOrder, StepStart};
 pub use trace_step::probe_tracing;
 pub use tracefs::{remove_dead_trace_instances, trace_instance_name};
 
 use durio_base::{Bytes, Nanos};
+use durio_plan::Step;
 use durio_record::{Event, RoundDecision};
 
 /// How far a file is laid out; for the terminal, not for the record.
@@ -157,6 +162,12 @@ pub trait EventSink {
 
     /// Takes a sign of life during layout.
     fn layout_progress(&mut self, _progress: LayoutProgress) {}
+
+    /// Says when a measured step starts whose jobs wait for that, the files laid out; it may wait
+    /// itself. By default, at once.
+    fn step_ready(&mut self, _step: &Step, _round: u32) -> StepStart {
+        StepStart::Now
+    }
 
     /// Decides what follows `round` of `section`, whose events it has. The runner itself derives no
     /// number, so it asks. By default, one round is enough.

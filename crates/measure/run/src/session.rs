@@ -1,7 +1,7 @@
 //! A run from its first target to its last event.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use durio_base::Nanos;
 use durio_block::{Clock, HeldTargets, MonotonicClock, TscClock, tsc_is_reliable};
@@ -17,6 +17,7 @@ use crate::fio_step::{self, FioStep};
 use crate::job::Processors;
 use crate::job_input::RunClock;
 use crate::layout::{PreparedTarget, prepare};
+use crate::start::{StartTime, wait};
 use crate::step::{Ended, PreparedStep, StepSetup, effective_load};
 use crate::step_schedule::{ScheduledStep, StepSchedule};
 use crate::sync_probe::run_sync_probe;
@@ -341,8 +342,12 @@ impl RunSession<'_, '_, '_> {
         // While this one is measured: nothing is idle between the two.
         *ahead = next.and_then(|next| self.prepare_ahead(step, next));
         let emitter = &mut *self.emitter;
+        let asked = (step, run.round);
+        let Some(start) = StartTime::ask(emitter.sink, asked, &self.stage.context.stop) else {
+            return Ok(Outcome::Interrupted);
+        };
         let Ended { outcome, at } =
-            prepared.run(&devices, self.idle_since, &mut |event| emitter.emit(event))?;
+            prepared.run(&devices, self.idle_since, start, &mut |event| emitter.emit(event))?;
         self.idle_since = at;
         Ok(outcome)
     }
@@ -360,7 +365,14 @@ impl RunSession<'_, '_, '_> {
             Role::Trace => run_trace(setup, devices, Path::new("/"), &mut emit),
             Role::TracePath => run_path(setup, devices, Path::new("/"), &mut emit),
             Role::ProbeSyncCalls => run_sync_probe(setup, devices, &mut emit),
-            _ => FioStep::new(setup)?.run(step, devices, setup.stop, &mut emit),
+            _ => {
+                let fio = FioStep::new(setup)?;
+                let asked = (step, run.round);
+                let Some(start) = StartTime::ask(self.emitter.sink, asked, setup.stop) else {
+                    return Ok(Outcome::Interrupted);
+                };
+                fio.run(step, devices, (start, setup.stop), &mut |event| self.emitter.emit(event))
+            }
         }
     }
 
@@ -441,20 +453,6 @@ fn last_uses(plan: &Plan) -> Vec<u32> {
         }
     }
     last
-}
-
-/// Waits; false if the user wants to end before it is over.
-fn wait(span: Nanos, stop: &StopFlag) -> bool {
-    // A wish to stop is heard soon enough, and a pause of minutes is some thousand wake-ups.
-    const LOOK: Duration = Duration::from_millis(50);
-    let begin = Instant::now();
-    loop {
-        let left = Duration::from(span).saturating_sub(begin.elapsed());
-        if stop.is_set() || left.is_zero() {
-            return !stop.is_set();
-        }
-        std::thread::sleep(left.min(LOOK));
-    }
 }
 
 /// The clock of the plan; a TSC that was asked for and is not reliable is used, with a warning.
@@ -541,16 +539,5 @@ mod tests {
         let of = |role| is_unmeasured(&step(role, &[&[0]]));
         assert!([Role::Trace, Role::ProbeSyncCalls, Role::TracePath].into_iter().all(of));
         assert!(![Role::SelfCost, Role::Precondition, Role::Measure].into_iter().any(of));
-    }
-
-    #[test]
-    fn a_wait_ends_with_its_time_or_with_a_wish_to_stop_which_it_tells() {
-        let stop = StopFlag::default();
-        assert!(wait(Nanos::ZERO, &stop) && wait(Nanos::new(1), &stop));
-        let begin = Instant::now();
-        assert!(wait(Nanos::from_millis(20), &stop));
-        assert!(begin.elapsed() >= Duration::from_millis(20));
-        stop.set();
-        assert!(!wait(Nanos::ZERO, &stop) && !wait(Nanos::from_secs(3600), &stop));
     }
 }

@@ -30,6 +30,7 @@ use crate::job_input::{
 };
 use crate::layout::PreparedTarget;
 use crate::recorder::{ClosedInterval, IntervalBuffer};
+use crate::start::{StartTime, monotonic_now};
 use conclusion::{conclude, first_error};
 pub(crate) use conclusion::{job_error, outcome_of};
 pub(crate) use effective_load::EffectiveLoad;
@@ -150,12 +151,13 @@ impl PreparedStep {
         (self.started.step, self.started.round) == (step, round)
     }
 
-    /// Lets the jobs begin, and tells what happens until the last has ended. `idle_since` is the end
-    /// of the step before, on CLOCK_MONOTONIC.
+    /// Lets the jobs begin at `start`, and tells what happens until the last has ended. `idle_since`
+    /// is the end of the step before, on CLOCK_MONOTONIC.
     pub(crate) fn run(
         self,
         devices: &[String],
         idle_since: Option<u64>,
+        start: StartTime,
         emit: &mut dyn FnMut(Event),
     ) -> Result<Ended, RunError> {
         let Self { started, mut workers, intervals, mut collector, is_real, declinable } = self;
@@ -165,6 +167,8 @@ impl PreparedStep {
         let gaps = if is_real { GapWatch::begin(step, round) } else { None };
         // As late as can be: what making the jobs ready took is not the load's.
         let before = CounterReading::read(devices);
+        start.sleep();
+        let released = monotonic_now();
         workers.shared.barrier.release(StartSignal::Go);
         collector.collect(&intervals, &mut *emit);
         let mut outcomes = workers.join();
@@ -185,6 +189,9 @@ impl PreparedStep {
             Some((_, error)) if declinable && is_refusal(&error) => return Err(error),
             other => other,
         };
+        // A script's virtual clock says nothing about when its jobs began.
+        let started = begin.filter(|_| is_real).map_or(released, Nanos::new);
+        start.event((step, round), started).into_iter().for_each(&mut *emit);
         let interrupted = workers.shared.stop.is_set();
         let rest = (watched, idle_before);
         Ok(Ended { outcome: conclude(collector, outcomes, rest, error, interrupted, emit)?, at })

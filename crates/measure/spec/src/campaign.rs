@@ -200,7 +200,7 @@ fn missing_permissions(targets: &[Target], steps: &[Step]) -> Vec<SpecError> {
     missing
         .filter_map(|(_, target)| match &target.kind {
             TargetKind::ExistingFile { path } | TargetKind::Device { path } => {
-                Some(crate::error::would_destroy(path))
+                Some(crate::would_destroy(path))
             }
             _ => None,
         })

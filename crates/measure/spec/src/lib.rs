@@ -8,7 +8,6 @@
 mod campaign;
 mod check;
 mod durable;
-mod error;
 mod predict;
 pub mod profile;
 mod profile_plan;
@@ -26,7 +25,6 @@ pub use campaign::{
 };
 pub use check::{CheckLength, CheckRequest, FULL_DURATION, plan_check};
 pub use durable::{DurableLength, DurableRequest, plan_durable};
-pub use error::SpecError;
 pub use predict::{PredictRequest, plan_predict, predicted_clients, usual_databases};
 pub use profile_plan::{ProfileRequest, plan_profile};
 pub use prove::{
@@ -42,11 +40,15 @@ pub use sweep::{SweepRequest, plan_sweep};
 pub use table::SpecText;
 
 use durio_base::{Bytes, Nanos};
+use durio_command::CommandError;
 use durio_plan::{
     BatchPolicy, ClockChoice, EngineKind, Limit, Load, PLAN_SCHEMA, Plan, PlanSection, Purpose,
     RawPath, Role, Step, Target, TargetKind,
 };
 use durio_workload::self_cost_workload;
+
+/// A refused request, with the remedy.
+pub type SpecError = CommandError;
 
 /// I/Os of the measurement of durio's own cost, which take 15 to 50 ms.
 // Counted, not timed, so that counts of instructions repeat.
@@ -179,6 +181,12 @@ fn is_same(a: &Load, b: &Load) -> bool {
     b.workload.name.clone_from(&a.workload.name);
     b.workload.summary.clone_from(&a.workload.summary);
     *a == b
+}
+
+/// The refusal of a plan that writes to an existing target.
+pub(crate) fn would_destroy(path: &RawPath) -> SpecError {
+    SpecError::wrong_use(format!("'{path}' exists, and this would write to it"))
+        .hint(format!("permit it with --destroy '{path}', or name a directory"))
 }
 
 #[cfg(test)]

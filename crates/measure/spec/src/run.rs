@@ -238,7 +238,7 @@ fn existing_size(
 ) -> Result<Bytes, SpecError> {
     let path = &location.path;
     if request.workload.writes() && !location.destroy {
-        return Err(crate::error::would_destroy(path));
+        return Err(crate::would_destroy(path));
     }
     let wanted = request.size.unwrap_or(size);
     if wanted <= size {

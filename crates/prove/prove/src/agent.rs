@@ -20,7 +20,8 @@ use crate::ledger::{Intent, Witness};
 use crate::reading::{extend_by_log, label_of, observe, observe_cell};
 use crate::stamp::StampOwner;
 use crate::wire::{
-    AgentSays, CELLS_AT_ONCE, Hello, Introduction, Load, PROTOCOL, WitnessSays, receive, send,
+    AgentSays, CELLS_AT_ONCE, Hello, Introduction, PROTOCOL, WitnessSays, WitnessedLoad, receive,
+    send,
 };
 use crate::writer::{Writer, prepare};
 
@@ -200,7 +201,7 @@ pub(crate) fn stamp(
     target.open(opening, |engine| prepare(engine, owner, path, cells))
 }
 
-impl Load {
+impl WitnessedLoad {
     /// Writes to a target that has the owner's label, until it fails or its witness is gone.
     pub(crate) fn carry_out(
         self,

@@ -30,7 +30,7 @@ use crate::guest_layers::{make_filesystem, mount, not_attached, unmount};
 use crate::layout::CELL;
 use crate::ledger::{Intent, Witness};
 use crate::stamp::StampOwner;
-use crate::wire::{AgentSays, Load, send};
+use crate::wire::{AgentSays, WitnessedLoad, send};
 
 /// Readings after a cut: two to compare, and one for deviating cells.
 pub(crate) const READINGS: usize = 3;
@@ -143,7 +143,7 @@ pub(crate) fn carry_out<W: Write>(
     let readings = match task {
         GuestTask::Prepare => return stamp(target, owner, cells, arm),
         GuestTask::Load { first_seq, seed } => {
-            return Load { owner, cells, arm, first_seq, seed }.carry_out(target, link);
+            return WitnessedLoad { owner, cells, arm, first_seq, seed }.carry_out(target, link);
         }
         GuestTask::Read => READINGS,
         GuestTask::ReadStates => 1,

@@ -22,7 +22,7 @@ use crate::error::ProveError;
 use crate::ledger_file::{LedgerHead, LedgerLine, read_ledger};
 use crate::proof_target::ProofStorage;
 use crate::verify::verify;
-use crate::wire::{Load, WitnessSays};
+use crate::wire::{WitnessSays, WitnessedLoad};
 use crate::witness::{LoadHeard, Patience, WitnessServer, hear_load};
 
 /// How long an agent may take to stamp a target.
@@ -74,7 +74,7 @@ pub fn keep_ledger(
     let mut book = link.prepare((&server, &agent), target, patience, || Ok(file))?;
     let LedgerHead { owner, cells, arm, .. } = book.state.head;
     observer.remark("durio: the target is stamped; writing to it until its power is cut");
-    let load = Load { owner, cells, arm, first_seq: 1, seed: request.seed };
+    let load = WitnessedLoad { owner, cells, arm, first_seq: 1, seed: request.seed };
     link.say(&WitnessSays::Load(load))?;
     let mut heard = LoadHeard::nothing_since(server.now());
     while !stop.is_set() {

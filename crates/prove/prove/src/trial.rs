@@ -30,7 +30,7 @@ use crate::classify::{compare_power, gone};
 use crate::error::{LedgerError, ProveError};
 use crate::ledger_file::{LedgerBook, LedgerHead, LedgerLine};
 use crate::verify::settle;
-use crate::wire::{Introduction, Load, WitnessSays};
+use crate::wire::{Introduction, WitnessSays, WitnessedLoad};
 use crate::witness::{AgentLink, LoadHeard, Patience, WitnessServer, hear_load};
 
 /// How long a command that cuts or restores may take.
@@ -222,7 +222,7 @@ impl AgentTrials {
         let (first_seq, LedgerHead { owner, cells, arm, .. }) =
             (state.next_seq, state.head.clone());
         let seed = self.seed.wrapping_add(first_seq);
-        link.say(&WitnessSays::Load(Load { owner, cells, arm, first_seq, seed }))?;
+        link.say(&WitnessSays::Load(WitnessedLoad { owner, cells, arm, first_seq, seed }))?;
         // Up to twice as long, so that the cut comes at any phase of the target's work.
         let load = self.target.load.get();
         let more = Xoshiro256PlusPlus::seed_from_u64(seed).next_u64() % (load + 1);

@@ -105,7 +105,7 @@ pub(crate) enum WitnessSays {
         arm: Arm,
     },
     /// Write until the power goes.
-    Load(Load),
+    Load(WitnessedLoad),
     /// The intents are recorded: their writes may start.
     Intended,
     /// Read all cells, and report their contents.
@@ -125,7 +125,7 @@ pub(crate) enum WitnessSays {
 
 /// A load of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Load {
+pub(crate) struct WitnessedLoad {
     /// The owner of the stamps.
     pub(crate) owner: StampOwner,
     /// Cells of the target.

@@ -12,8 +12,9 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::figures::{self, BenchGoal, Ratio, median};
+use super::instructions::{callgrind_count, under_callgrind};
 use super::session::{self, BenchSession, Interrupt, Priority};
-use super::{callgrind, durio, machine};
+use super::{durio, machine};
 
 /// Options of `bench group-commit`.
 #[derive(Debug, clap::Args)]
@@ -87,8 +88,8 @@ fn cost(record: &'static str, session: &BenchSession) -> Result<RecordCost> {
         timed.push(commits(&printed.stdout)?.cpu_ns);
     }
     let count = |records| -> Result<f64> {
-        let words = callgrind::wrap(on_null(record, records, session));
-        callgrind::parse(&session.run(&words, Priority::Plain)?.stderr)
+        let words = under_callgrind(on_null(record, records, session));
+        callgrind_count(&session.run(&words, Priority::Plain)?.stderr)
     };
     let instructions = (count(MANY)? - count(FEW)?) / f64::from(MANY - FEW);
     Ok(RecordCost { record, cpu_ns: median(&timed), instructions })

@@ -76,7 +76,7 @@ fn figures(sources: &[SourceFile]) -> Vec<TidyFigure> {
         TidyFigure::count(format!("lines of {folder}"), lines_in(&format!("crates/{folder}")))
     };
     let mut figures = vec![TidyFigure::count("lines of the product", crates)];
-    figures.extend(["core", "measure", "prove", "raid", "durio"].map(product_lines));
+    figures.extend(["core", "measure", "prove", "raid", "fleet", "durio"].map(product_lines));
     figures.extend([
         TidyFigure::count("lines of the tools", tools),
         TidyFigure::ratio("files per 1000 lines", product.len(), crates + tools, 1000),

@@ -13,18 +13,20 @@ const ROWS: [(u8, &[&str]); 10] = [
     (3, &["durio-plan", "durio-observe", "durio-simdisk", "durio-nbd"]),
     (4, &["durio-layers", "durio-command"]),
     (5, &["durio-spec", "durio-record", "durio-fio", "durio-raid"]),
-    (6, &["durio-run", "durio-analyse", "durio-capture"]),
+    (6, &["durio-run", "durio-analyse", "durio-capture", "durio-agree"]),
     (7, &["durio-judge"]),
-    (8, &["durio-report", "durio-lab", "durio-serve", "durio-fleet"]),
-    (9, &["durio-bench", "durio-prove", "durio-raid-commands"]),
-    (10, &["durio"]),
+    (8, &["durio-report", "durio-lab", "durio-serve"]),
+    (9, &["durio-bench", "durio-prove", "durio-raid-commands", "durio-hosts"]),
+    (10, &["durio", "durio-fleet"]),
 ];
 
 /// The product that every other may use.
 const CORE: &str = "core";
 
 /// Permitted uses of another product: the crate, its dependency, and the reason.
-const ACROSS: [(&str, &str, &str); 4] = [
+const ACROSS: [(&str, &str, &str); 6] = [
+    ("durio-hosts", "durio-analyse", "hosts are compared by the findings of their runs"),
+    ("durio-hosts", "durio-report", "reports of hosts are documents as all reports"),
     ("durio-spec", "durio-simdisk", "a proof names disks that lie"),
     ("durio-prove", "durio-raid", "power cuts of arrays run the engine itself"),
     ("durio-raid", "durio-simdisk", "the simulator's members are simulated disks"),
@@ -35,6 +37,11 @@ const ACROSS: [(&str, &str, &str); 4] = [
     ),
 ];
 
+/// Crates by which a program speaks over a network, and the only one that may: durio itself and what
+/// it is made of stay small and without an asynchronous runtime.
+const NETWORK: [&str; 2] = ["tokio", "async-nats"];
+const NETWORK_USER: &str = "durio-fleet";
+
 /// What no product depends on is outside the rows.
 const OUTSIDE: [&str; 2] = ["xtask", "testkit"];
 
@@ -44,7 +51,20 @@ pub(super) fn check(manifests: &[CrateManifest]) -> Vec<Problem> {
         || manifests.iter().filter(|manifest| !OUTSIDE.contains(&manifest.crate_name.as_str()));
     let mut problems: Vec<Problem> = inside().flat_map(check_crate).collect();
     problems.extend(inside().flat_map(|manifest| check_products(manifest, manifests)));
+    problems.extend(inside().flat_map(check_network));
     problems
+}
+
+fn check_network(manifest: &CrateManifest) -> Vec<Problem> {
+    let name = manifest.crate_name.as_str();
+    let used = manifest.dependencies.iter().map(String::as_str);
+    let used = used.filter(|used| name != NETWORK_USER && NETWORK.contains(used));
+    used.map(|used| {
+        let line = line_where(&manifest.text, |line| super::reasons::key_of(line) == used);
+        let what = format!("{name} uses {used}; only {NETWORK_USER} may");
+        Problem::new(&manifest.path, line, what)
+    })
+    .collect()
 }
 
 /// The folder of a product's crates: `core` of `crates/core/base/Cargo.toml`. The command line is
@@ -137,6 +157,17 @@ mod tests {
     fn lower_rows_and_other_people_s_crates_may_be_used() {
         assert!(found("durio-run", &["durio-base", "durio-record", "serde"]).is_empty());
         assert!(found("durio", &["durio-report"]).is_empty());
+    }
+
+    #[test]
+    fn only_the_program_for_many_hosts_speaks_over_a_network() {
+        assert!(found("durio-fleet", &["tokio", "async-nats"]).is_empty());
+        let expected = |line, name| {
+            format!("Cargo.toml:{line}: durio-hosts uses {name}; only durio-fleet may")
+        };
+        let found = found("durio-hosts", &["serde", "tokio", "async-nats"]);
+        assert!(found.contains(&expected(5, "tokio")), "{found:?}");
+        assert!(found.contains(&expected(6, "async-nats")), "{found:?}");
     }
 
     #[test]

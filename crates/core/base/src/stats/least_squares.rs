@@ -120,6 +120,17 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Some(lower.map_or(*upper, |lower| lower + (*upper - lower) / 2.0))
 }
 
+/// From the median of absolute errors to the standard deviation of normal ones.
+pub const NORMAL_MEDIAN: f64 = 1.4826;
+
+/// Standard deviation of normal values by the median of their distances from the median, which a few
+/// values far off do not move; `None` of nothing.
+pub fn robust_deviation(values: &[f64]) -> Option<f64> {
+    let middle = median(values)?;
+    let distances: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
+    Some(NORMAL_MEDIAN * median(&distances)?)
+}
+
 /// A count as a float.
 #[expect(clippy::cast_precision_loss, reason = "no series here comes near 2^53 elements")]
 pub fn count(number: usize) -> f64 {
@@ -214,6 +225,14 @@ mod tests {
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+
+    #[test]
+    fn a_robust_deviation_is_not_moved_by_one_value_far_off() {
+        // By hand: median 4, distances 3, 1, 0, 2 and 96, of which the middle one is 2.
+        let found = robust_deviation(&[1.0, 3.0, 4.0, 6.0, 100.0]).unwrap();
+        assert!((found - 1.4826 * 2.0).abs() < 1e-12, "{found}");
+        assert_eq!((robust_deviation(&[]), robust_deviation(&[7.0])), (None, Some(0.0)));
     }
 
     /// By hand: Σw 7.5, Σwx 100, Σwx² 2000, Σwy 21.5, Σwxy 380, determinant 5000.

@@ -130,14 +130,19 @@ impl Shift {
 
 /// Pooled standard deviation of single repeats; `None` unless a side has two.
 pub fn scatter(sides: [&[f64]; 2]) -> Option<f64> {
-    let means = sides.map(Mean::of);
+    pooled_variance(sides).map(|(variance, _)| variance.sqrt())
+}
+
+/// Variance of single repeats around the mean of their side, and its degrees of freedom; `None` unless
+/// a side has two.
+pub fn pooled_variance<'a>(sides: impl IntoIterator<Item = &'a [f64]>) -> Option<(f64, f64)> {
     // Around each side's own mean: around a common one the shift itself would count as scatter.
-    let squares = means.iter().zip(sides).filter_map(|(mean, side)| {
-        let mean = (*mean)?;
+    let squares = sides.into_iter().filter_map(|side| {
+        let mean = Mean::of(side)?;
         Some((mean.variance * count(side.len()) * mean.freedom, mean.freedom))
     });
     let (sum, freedom) = squares.fold((0.0, 0.0), |all, part| (all.0 + part.0, all.1 + part.1));
-    (freedom > 0.0).then(|| (sum / freedom).sqrt())
+    (freedom > 0.0).then(|| (sum / freedom, freedom))
 }
 
 /// Repeats per side that would show a shift at this scatter; `None` if a thousand are too few.

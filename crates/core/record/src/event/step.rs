@@ -340,6 +340,39 @@ pub struct StepEnded {
     pub context_switches: Option<ContextSwitches>,
 }
 
+/// A step whose start another process had ordered has ended (`durio run --gate`). Times are on this
+/// host's CLOCK_MONOTONIC, which the order names and which other processes here can compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepGated {
+    /// Index in the plan.
+    pub step: u32,
+    /// Round of its section.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub round: u32,
+    /// When it was ready to start.
+    #[serde(rename = "armed_ns")]
+    pub armed: Nanos,
+    #[serde(rename = "ordered_at_ns")]
+    pub ordered_at: Nanos,
+    /// The first job's start.
+    #[serde(rename = "started_ns")]
+    pub started: Nanos,
+    /// The sender's estimate of its clock minus this host's.
+    pub offset_ns: i64,
+    /// The largest error of that estimate, by the sender.
+    pub bound_ns: u64,
+}
+
+impl StepGated {
+    /// The actual start minus the ordered one; negative if it came earlier.
+    pub fn lateness_ns(&self) -> i64 {
+        let late = self.started.saturating_sub(self.ordered_at).get();
+        let early = self.ordered_at.saturating_sub(self.started).get();
+        let signed = |span| i64::try_from(span).unwrap_or(i64::MAX);
+        signed(late) - signed(early)
+    }
+}
+
 /// What stopped a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoppedBy {
@@ -490,6 +523,20 @@ mod tests {
         assert!(!text.contains("context_switches"), "{text}");
         let ended: StepEnded = serde_json::from_str(&text).unwrap();
         assert_eq!((ended.context_switches, ended.outcome), (None, Outcome::Complete));
+    }
+
+    #[test]
+    fn the_lateness_of_a_start_is_signed_and_an_impossible_one_is_bounded() {
+        let line = r#"{"step":3,"armed_ns":5,"ordered_at_ns":700,"started_ns":950,"offset_ns":-40,"bound_ns":60}"#;
+        let gated: StepGated = serde_json::from_str(line).unwrap();
+        assert_eq!((gated.round, gated.lateness_ns()), (0, 250));
+        assert_eq!(serde_json::to_string(&gated).unwrap(), line);
+        let of = |ordered_at, started| {
+            let [ordered_at, started] = [ordered_at, started].map(Nanos::new);
+            StepGated { ordered_at, started, ..gated }.lateness_ns()
+        };
+        assert_eq!((of(950, 700), of(7, 7)), (-250, 0));
+        assert_eq!((of(0, u64::MAX), of(u64::MAX, 0)), (i64::MAX, -i64::MAX));
     }
 
     #[test]

@@ -13,8 +13,7 @@ mod change_points;
 use serde::{Deserialize, Serialize};
 
 use crate::DeclinedAnalysis;
-use crate::cost_model::NORMAL_MEDIAN;
-use durio_base::stats::least_squares::{count, mean, median};
+use durio_base::stats::least_squares::{NORMAL_MEDIAN, count, mean, median};
 
 pub use change_points::Change;
 

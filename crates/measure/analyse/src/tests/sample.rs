@@ -80,6 +80,7 @@ fn commit_findings(definition: durio_workload::Workload) -> WorkloadFindings {
         batches: None,
         data: None,
         idle_before: None,
+        gated: None,
         location: "/data".to_owned(),
         target: "log".to_owned(),
         definition,

@@ -157,31 +157,42 @@ mod tests {
         settings.facts(Catalogue::shipped().unwrap(), Some(database)).unwrap()
     }
 
-    fn given(database: &str, name: &str, value: &str) -> Result<Facts, AdviceError> {
-        let place = "--setting".to_owned();
-        let given = vec![DatabaseSetting { name: name.into(), value: value.into(), place }];
-        let settings = DatabaseSettings { given, from_file: Vec::new() };
-        settings.facts(Catalogue::shipped().unwrap(), Some(database))
+    fn setting(name: &str, value: &str, place: &str) -> DatabaseSetting {
+        DatabaseSetting { name: name.into(), value: value.into(), place: place.into() }
     }
 
-    #[test]
-    fn postgresql_conf_is_read_with_comments_quotes_and_units() {
-        let text = "# commit_delay = 9\ncommit_delay = 10ms   # a comment\n\
-                wal_sync_method 'open_datasync'\nfsync = off\nfsync = on\nfuture = '#x'\n";
-        let facts = facts("postgresql", text);
-        assert_eq!(facts.number("postgresql.commit_delay"), Some(10e6));
-        assert_eq!(facts.text("postgresql.wal_sync_method"), Some("open_datasync"));
-        let fsync = facts.get("postgresql.fsync").unwrap();
-        assert_eq!((fsync.text.as_str(), fsync.place.as_str()), ("on", "x.conf:5"));
-    }
+    const POSTGRESQL: &str = "# commit_delay = 9\ncommit_delay = 10ms   # a comment\n\
+                              wal_sync_method 'open_datasync'\nfsync = off\nfsync = on\nfuture = '#x'\n";
+
+    const MY_CNF: &str =
+        "[client]\nsync_binlog = 7\n[mysqld]\ninnodb-io-capacity=2K\nsync-binlog=1\n";
+
+    /// Files, and the value and the line of a setting in them; none where its unit is wrong.
+    const FILES: [(&str, &str, &str, Option<&str>, u32); 7] = [
+        ("postgresql", POSTGRESQL, "postgresql.commit_delay", Some("10 ms"), 2),
+        ("postgresql", POSTGRESQL, "postgresql.wal_sync_method", Some("open_datasync"), 3),
+        ("postgresql", POSTGRESQL, "postgresql.fsync", Some("on"), 5),
+        ("mariadb", MY_CNF, "mysql.sync_binlog", Some("1"), 5),
+        ("mariadb", MY_CNF, "mysql.innodb_io_capacity", None, 4),
+        ("redis", "appendfsync everysec\n", "redis.appendfsync", Some("everysec"), 1),
+        (
+            "scylladb",
+            "commitlog_use_o_dsync: false\n",
+            "scylladb.commitlog_use_o_dsync",
+            Some("off"),
+            1,
+        ),
+    ];
 
     #[test]
-    fn my_cnf_counts_in_the_sections_of_the_server_alone() {
-        let text = "[client]\nsync_binlog = 7\n[mysqld]\ninnodb-io-capacity=2K\nsync-binlog=1\n";
-        let facts = facts("mariadb", text);
-        assert_eq!(facts.number("mysql.sync_binlog"), Some(1.0));
-        let capacity = facts.get("mysql.innodb_io_capacity").unwrap();
-        assert!(capacity.value.is_err(), "a count takes no unit: {capacity:?}");
+    fn files_are_read_with_comments_quotes_units_and_sections() {
+        for (database, text, name, shown, line) in FILES {
+            let facts = facts(database, text);
+            let fact = facts.get(name).unwrap_or_else(|| panic!("{name}: {facts:?}"));
+            let value = fact.value.as_ref().ok().map(ToString::to_string);
+            let expected = (shown, format!("x.conf:{line}"));
+            assert_eq!((value.as_deref(), fact.place.clone()), expected, "{name}");
+        }
     }
 
     #[test]
@@ -207,13 +218,14 @@ mod tests {
 
     #[test]
     fn groups_of_a_servers_version_count_and_those_of_programs_with_like_names_do_not() {
-        for group in ["mysqld-8.0", "server", "mariadb-11.4", "mariadbd", "mariadbd-10.11"] {
-            let text = format!("[client]\nsync_binlog = 7\n[{group}]\nsync_binlog = 100\n");
-            assert_eq!(facts("mysql", &text).number("mysql.sync_binlog"), Some(100.0), "{group}");
-        }
-        for group in ["mysqldump", "mysqld_safe", "mysqld_multi", "mariadb_safe", "mysql"] {
-            let text = format!("[mysqld-8.0]\nsync_binlog = 1\n[{group}]\nsync_binlog = 100\n");
-            assert_eq!(facts("mysql", &text).number("mysql.sync_binlog"), Some(1.0), "{group}");
+        let servers = ["mysqld-8.0", "server", "mariadb-11.4", "mariadbd", "mariadbd-10.11"];
+        let others = ["mysqldump", "mysqld_safe", "mysqld_multi", "mariadb_safe", "mysql"];
+        for (groups, value) in [(servers, 100.0), (others, 1.0)] {
+            for group in groups {
+                let text = format!("[mysqld]\nsync_binlog = 1\n[{group}]\nsync_binlog = 100\n");
+                let found = facts("mysql", &text).number("mysql.sync_binlog");
+                assert_eq!(found, Some(value), "{group}");
+            }
         }
     }
 
@@ -253,12 +265,8 @@ mod tests {
     #[test]
     fn every_setting_that_a_server_is_asked_for_is_read_in_its_unit() {
         for (database, name, answer, shown, magnitude) in ANSWERS {
-            let setting = DatabaseSetting {
-                name: name.to_owned(),
-                value: answer.to_owned(),
-                place: "SHOW".to_owned(),
-            };
-            let settings = DatabaseSettings { from_file: vec![setting], given: Vec::new() };
+            let from_file = vec![setting(name, answer, "SHOW")];
+            let settings = DatabaseSettings { from_file, given: Vec::new() };
             let catalogue = Catalogue::shipped().unwrap();
             let facts = settings.facts(catalogue, Some(database)).unwrap();
             let fact = format!("{}.{name}", catalogue.settings_of(database).unwrap());
@@ -286,24 +294,25 @@ mod tests {
         }
     }
 
-    #[test]
-    fn redis_and_yaml_are_read_too() {
-        assert_eq!(
-            facts("redis", "appendfsync everysec\n").text("redis.appendfsync"),
-            Some("everysec")
-        );
-        let scylla = facts("scylladb", "commitlog_use_o_dsync: false\n");
-        assert!(scylla.value("scylladb.commitlog_use_o_dsync").is_some());
-    }
+    /// Settings of PostgreSQL that a user names, and what is said of those that cannot be used.
+    const GIVEN: [(&str, &str, &[&str]); 4] = [
+        ("comit_delay", "5", &["comit_delay", "'commit_delay'"]),
+        ("commit_delay", "soon", &["'soon' is not a time"]),
+        ("device.scheduler", "none", &["device.scheduler"]),
+        ("zfs.recordsize", "8K", &[]),
+    ];
 
     #[test]
     fn a_setting_that_no_rule_reads_is_an_error_with_the_one_that_was_meant() {
-        let error = given("postgresql", "comit_delay", "5").unwrap_err().to_string();
-        assert!(error.contains("comit_delay") && error.contains("'commit_delay'"), "{error}");
-        let error = given("postgresql", "commit_delay", "soon").unwrap_err().to_string();
-        assert!(error.contains("'soon' is not a time"), "{error}");
-        assert!(given("postgresql", "device.scheduler", "none").is_err());
-        assert!(given("postgresql", "zfs.recordsize", "8K").is_ok());
+        for (name, value, said) in GIVEN {
+            let given = vec![setting(name, value, "--setting")];
+            let settings = DatabaseSettings { given, from_file: Vec::new() };
+            let facts = settings.facts(Catalogue::shipped().unwrap(), Some("postgresql"));
+            let error = facts.err().map(|error| error.to_string());
+            assert_eq!(error.is_none(), said.is_empty(), "{name}: {error:?}");
+            let error = error.unwrap_or_default();
+            assert!(said.iter().all(|words| error.contains(*words)), "{name}: {error}");
+        }
     }
 
     #[test]

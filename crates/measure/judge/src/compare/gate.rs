@@ -12,6 +12,8 @@
 //! needed (Berger, Multiparameter hypothesis testing and acceptance sampling, Technometrics 24,
 //! 1982). Anything that is neither is undecided.
 
+use durio_base::stats::multiple::holm;
+
 use super::comparison::{FigureComparison, FigureName, Gate, Pair, StepComparison};
 use super::effect::repeats_needed;
 
@@ -42,8 +44,8 @@ pub(super) fn gate(pairs: &[Pair], share: f64, forced: bool) -> Gate {
         }
     }
     let p_values: Vec<f64> = figures.iter().map(|found| found.1.p_worse.unwrap_or(1.0)).collect();
-    for ((place, figure), is_worse) in figures.iter().zip(holm(&p_values, FALSE_ALARMS)) {
-        judge(&mut gate, place, figure, is_worse, share);
+    for ((place, figure), adjusted) in figures.iter().zip(holm(&p_values)) {
+        judge(&mut gate, place, figure, adjusted <= FALSE_ALARMS, share);
     }
     gate
 }
@@ -104,35 +106,9 @@ fn judge(gate: &mut Gate, place: &str, figure: &FigureComparison, is_worse: bool
     }
 }
 
-/// The hypotheses that Holm's procedure rejects, a true one with probability `alpha` at most.
-fn holm(p_values: &[f64], alpha: f64) -> Vec<bool> {
-    let mut order: Vec<usize> = (0..p_values.len()).collect();
-    let p = |at: usize| p_values.get(at).copied().unwrap_or(1.0);
-    order.sort_by(|&a, &b| p(a).total_cmp(&p(b)));
-    let mut rejected = vec![false; p_values.len()];
-    for (&at, left) in order.iter().zip((1..=p_values.len()).rev()) {
-        // The first that stands protects all with a larger p, however small theirs are: this keeps
-        // the error over all results together at alpha.
-        if p(at) > alpha / durio_base::stats::least_squares::count(left) {
-            break;
-        }
-        rejected.get_mut(at).into_iter().for_each(|is_rejected| *is_rejected = true);
-    }
-    rejected
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn holms_procedure_rejects_what_statsmodels_does() {
-        // statsmodels.stats.multitest.multipletests(p, 0.05, method='holm').
-        assert_eq!(holm(&[0.01, 0.04, 0.03, 0.005], 0.05), [true, false, false, true]);
-        assert_eq!(holm(&[0.01, 0.04], 0.05), [true, true]);
-        assert_eq!(holm(&[0.03, 0.04], 0.05), [false, false]);
-        assert_eq!(holm(&[], 0.05), [false; 0]);
-    }
 
     /// A rate that is worse by a share, at most by another, with this probability by chance.
     fn figure(worse: f64, at_most: f64, p_worse: f64) -> FigureComparison {

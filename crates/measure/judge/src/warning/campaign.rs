@@ -11,6 +11,11 @@ use durio_analyse::campaign::SectionFindings;
 // measured; preparing a step takes a few milliseconds.
 const IDLE_MAX: Nanos = Nanos::from_millis(50);
 
+// Rates of several hosts are added interval by interval: a hundredth of one may be counted in its
+// neighbour. Long intervals would hide a start that missed its time by a tenth of a second.
+const SKEW_MAX: Nanos = Nanos::from_millis(10);
+const INTERVAL_PARTS: u64 = 100;
+
 pub(super) fn time_scale(input: &RuleInput<'_>) -> Option<String> {
     let scale = durio_analyse::campaign::time_scale(input.plan.campaign.as_ref()?)?;
     Some(format!("steps ran for {} of the campaign's durations", percent(scale)))
@@ -40,6 +45,13 @@ pub(super) fn idle_gap(input: &RuleInput<'_>, workload: &WorkloadFindings) -> Op
     let idle = workload.idle_before.filter(|idle| *idle > IDLE_MAX)?;
     follows_preconditioning(input, workload)
         .then(|| format!("nothing was in flight for {idle} after preconditioning"))
+}
+
+pub(super) fn skewed(input: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
+    let skew = workload.gated.filter(|_| workload.stream == 0)?.skew_max();
+    let interval = input.plan.steps.get(workload.step as usize)?.interval;
+    let is_far = skew > SKEW_MAX || skew.get() > interval.get() / INTERVAL_PARTS;
+    is_far.then(|| format!("started up to {skew} from the ordered time"))
 }
 
 fn follows_preconditioning(input: &RuleInput<'_>, workload: &WorkloadFindings) -> bool {
@@ -81,7 +93,7 @@ mod tests {
 
     use super::*;
     use crate::tests::{Sample, check_quiet, check_warns};
-    use durio_analyse::OpenLoop;
+    use durio_analyse::{GatedStart, OpenLoop};
 
     const OPEN: OpenLoop = OpenLoop {
         arrivals: durio_workload::Arrivals::Closed,
@@ -132,6 +144,30 @@ mod tests {
             spoil(sample, Role::Precondition, Nanos::from_millis(51));
             sample.workloads[0].stream = 1;
         });
+    }
+
+    #[test]
+    fn a_start_away_from_its_order_is_named_above_ten_milliseconds_or_a_hundredth_of_an_interval() {
+        let start = |sample: &mut Sample, interval, lateness_ns, bound_ns| {
+            let (offset_ns, ordered_at_ns) = (123_456, 9_000_000_000);
+            let gated = GatedStart { lateness_ns, offset_ns, bound_ns, ordered_at_ns };
+            sample.plan.steps[0].interval = interval;
+            sample.workloads[0].gated = Some(gated);
+        };
+        let long = Nanos::from_secs(5);
+        check_quiet("skewed", |sample| start(sample, long, 4_000_000, 6_000_000));
+        check_warns("skewed", |sample| start(sample, long, 4_000_000, 6_000_001));
+        check_warns("skewed", |sample| start(sample, long, -4_000_000, 6_000_001));
+        let short = Nanos::from_millis(200);
+        check_quiet("skewed", |sample| start(sample, short, 1_500_000, 500_000));
+        check_warns("skewed", |sample| start(sample, short, 1_500_000, 500_001));
+        // The streams of a step start together: the first speaks for all.
+        check_quiet("skewed", |sample| {
+            start(sample, long, 20_000_000, 0);
+            sample.workloads[0].stream = 1;
+        });
+        let seen = crate::tests::seen("skewed", |sample| start(sample, long, 12_000_000, 500_000));
+        assert_eq!(seen.unwrap(), "commit: started up to 12.5 ms from the ordered time");
     }
 
     #[test]

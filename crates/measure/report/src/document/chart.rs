@@ -10,7 +10,7 @@ use crate::figures::{bandwidth, decimal, mean_latency, precise, rate_bare, size}
 
 /// What a colour stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Colour {
+pub enum Colour {
     /// Commits, reads, rates.
     First,
     /// Writes, 99th percentiles.
@@ -19,7 +19,6 @@ pub(crate) enum Colour {
     Third,
     /// Anything else.
     Fourth,
-    /// Stalls.
     Alarm,
     /// Lines across the whole chart.
     Ink,
@@ -29,35 +28,36 @@ pub(crate) enum Colour {
 
 impl Colour {
     /// The colours that can be distinguished on one chart, in order.
-    pub(crate) const SERIES: [Self; 5] =
+    pub const SERIES: [Self; 5] =
         [Self::First, Self::Second, Self::Third, Self::Fourth, Self::Alarm];
 }
 
 #[derive(Debug)]
-pub(crate) struct Chart {
-    pub(crate) title: String,
+pub struct Chart {
+    pub title: String,
     /// What the horizontal axis of a plot counts; empty where its unit says it.
-    pub(crate) across: String,
+    pub across: String,
     /// In a summary a chart has room for a sparkline only.
-    pub(crate) level: DetailLevel,
-    pub(crate) drawing: Drawing,
+    pub level: DetailLevel,
+    pub drawing: Drawing,
 }
 
 #[derive(Debug)]
-pub(crate) enum Drawing {
+pub enum Drawing {
     /// Panels below each other that share the horizontal axis.
     Plot(Vec<Panel>),
     Bars(Bars),
     Map(Map),
     Tiles(TileArea),
+    Grid(HostGrid),
 }
 
 /// Two axes and the area between them.
 #[derive(Debug)]
-pub(crate) struct Panel {
-    pub(crate) x: AxisScale,
-    pub(crate) y: AxisScale,
-    pub(crate) series: Vec<ChartSeries>,
+pub struct Panel {
+    pub x: AxisScale,
+    pub y: AxisScale,
+    pub series: Vec<ChartSeries>,
 }
 
 /// On a linear axis, values further apart than this factor are lost at its foot.
@@ -94,7 +94,7 @@ impl Panel {
 
 /// How an axis is divided.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum AxisScale {
+pub enum AxisScale {
     /// From zero, or from the lowest where that is below.
     Linear(AxisUnit),
     Logarithmic(AxisUnit),
@@ -108,7 +108,7 @@ pub(crate) enum AxisScale {
 
 impl AxisScale {
     /// The quantity, for the axis's title. The labels of the marks have the units.
-    pub(crate) fn title(&self) -> String {
+    pub fn title(&self) -> String {
         match self {
             Self::Linear(unit) => unit.quantity().to_owned(),
             Self::Logarithmic(unit) if unit.quantity().is_empty() => String::new(),
@@ -121,7 +121,7 @@ impl AxisScale {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AxisUnit {
+pub enum AxisUnit {
     Bytes,
     Number,
     /// Also before a moment, below zero.
@@ -136,11 +136,11 @@ pub(crate) enum AxisUnit {
 }
 
 impl AxisUnit {
-    pub(crate) const fn linear(self) -> AxisScale {
+    pub const fn linear(self) -> AxisScale {
         AxisScale::Linear(self)
     }
 
-    pub(crate) const fn logarithmic(self) -> AxisScale {
+    pub const fn logarithmic(self) -> AxisScale {
         AxisScale::Logarithmic(self)
     }
 
@@ -157,7 +157,7 @@ impl AxisUnit {
         }
     }
 
-    pub(crate) fn label(self, value: f64) -> String {
+    pub fn label(self, value: f64) -> String {
         match self {
             Self::Bytes => size(value),
             Self::Number => decimal(value),
@@ -172,19 +172,19 @@ impl AxisUnit {
 
 /// Figures of one meaning.
 #[derive(Debug)]
-pub(crate) struct ChartSeries {
+pub struct ChartSeries {
     /// For the legend; empty where another series with its colour has a name.
-    pub(crate) name: String,
-    pub(crate) colour: Colour,
-    pub(crate) style: Style,
+    pub name: String,
+    pub colour: Colour,
+    pub style: Style,
     /// A value that is not a number is a gap.
-    pub(crate) points: Vec<(f64, f64)>,
+    pub points: Vec<(f64, f64)>,
     /// The labels next to the points, as far as there is room; as many as points, or empty.
-    pub(crate) labels: Vec<String>,
+    pub labels: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Style {
+pub enum Style {
     Line,
     Dots,
     Crosses,
@@ -204,7 +204,7 @@ pub(crate) enum Style {
 }
 
 impl ChartSeries {
-    pub(crate) fn new(
+    pub fn new(
         name: impl Into<String>,
         colour: Colour,
         style: Style,
@@ -215,7 +215,7 @@ impl ChartSeries {
     }
 
     /// Dots for the measured values, and a line for the fit; without one the dots are joined.
-    pub(crate) fn measured(
+    pub fn measured(
         name: impl Into<String>,
         colour: Colour,
         points: Vec<(f64, f64)>,
@@ -229,84 +229,102 @@ impl ChartSeries {
 
 /// Groups of bars below each other.
 #[derive(Debug)]
-pub(crate) struct Bars {
-    pub(crate) groups: Vec<BarGroup>,
-    pub(crate) legend: Vec<(String, Colour)>,
+pub struct Bars {
+    pub groups: Vec<BarGroup>,
+    pub legend: Vec<(String, Colour)>,
     /// Whether each group has a separate scale.
-    pub(crate) is_scaled_by_group: bool,
+    pub is_scaled_by_group: bool,
 }
 
 #[derive(Debug)]
-pub(crate) struct BarGroup {
-    pub(crate) title: String,
-    pub(crate) bars: Vec<Bar>,
+pub struct BarGroup {
+    pub title: String,
+    pub bars: Vec<Bar>,
 }
 
 impl BarGroup {
-    pub(crate) fn new(title: impl Into<String>, bars: impl IntoIterator<Item = Bar>) -> Self {
+    pub fn new(title: impl Into<String>, bars: impl IntoIterator<Item = Bar>) -> Self {
         Self { title: title.into(), bars: bars.into_iter().collect() }
     }
 }
 
 /// Spans on one line.
 #[derive(Debug)]
-pub(crate) struct Bar {
-    pub(crate) name: String,
+pub struct Bar {
+    pub name: String,
     /// From, to, in either direction, in the unit of the chart.
-    pub(crate) spans: Vec<(f64, f64, Colour)>,
+    pub spans: Vec<(f64, f64, Colour)>,
     /// Stands behind the last span.
-    pub(crate) text: String,
+    pub text: String,
 }
 
 impl Bar {
     /// A bar from zero.
-    pub(crate) fn new(name: impl Into<String>, value: f64, colour: Colour, text: String) -> Self {
+    pub fn new(name: impl Into<String>, value: f64, colour: Colour, text: String) -> Self {
         Self { name: name.into(), spans: vec![(0.0, value, colour)], text }
     }
 }
 
 /// A cell for each pair of levels.
 #[derive(Debug)]
-pub(crate) struct Map {
+pub struct Map {
     /// Labels from left to right.
-    pub(crate) x: Vec<String>,
+    pub x: Vec<String>,
     /// Labels from top to bottom.
-    pub(crate) y: Vec<String>,
-    pub(crate) cells: Vec<ChartMapCell>,
+    pub y: Vec<String>,
+    pub cells: Vec<ChartMapCell>,
 }
 
 #[derive(Debug)]
-pub(crate) struct ChartMapCell {
-    pub(crate) x: usize,
-    pub(crate) y: usize,
+pub struct ChartMapCell {
+    pub x: usize,
+    pub y: usize,
     /// The higher, the darker the cell.
-    pub(crate) value: Option<f64>,
-    pub(crate) text: String,
+    pub value: Option<f64>,
+    pub text: String,
     /// What else there is room for in a table.
-    pub(crate) beside: String,
+    pub beside: String,
 }
 
 /// What fills an area, piece by piece, in lines as a text has them.
 #[derive(Debug)]
-pub(crate) struct TileArea {
-    pub(crate) kinds: Vec<TileKind>,
+pub struct TileArea {
+    pub kinds: Vec<TileKind>,
     /// Labels, and the kind of each piece by its place in the list.
-    pub(crate) areas: Vec<(String, Vec<usize>)>,
+    pub areas: Vec<(String, Vec<usize>)>,
 }
 
 #[derive(Debug)]
-pub(crate) struct TileKind {
+pub struct TileKind {
     /// The sign without pictures.
-    pub(crate) letter: char,
-    pub(crate) name: String,
-    pub(crate) colour: Colour,
+    pub letter: char,
+    pub name: String,
+    pub colour: Colour,
     /// The share of its place that it fills, so that colours are not the only sign.
-    pub(crate) fill: f64,
+    pub fill: f64,
+}
+
+/// A cell for each of many things, in rows with labels.
+#[derive(Debug)]
+pub struct HostGrid {
+    /// What the letters stand for, each beginning with its letter, and their colours.
+    pub letters: Vec<(String, Colour)>,
+    /// Labels, and the cells of each in as many lines as they need.
+    pub rows: Vec<(String, Vec<GridCell>)>,
+}
+
+#[derive(Debug)]
+pub struct GridCell {
+    pub letter: usize,
+    /// The higher, the darker: 0 to 1.
+    pub shade: f64,
+    /// What a pointer finds.
+    pub title: String,
 }
 
 impl TileArea {
     /// Lines of at most `most` pieces; the first of an area has its label.
-    pub(crate) fn lines(&self, most: usize) -> Vec<(&str, &[usize])> {
+    pub fn lines(&self, most: usize) -> Vec<(&str, &[usize])> {
         let mut lines = Vec::new();
         for (label, tiles) in &self.areas {
             for (at, line) in tiles.chunks(most.max(1)).enumerate() {
@@ -322,7 +340,7 @@ impl Chart {
         Self { title: title.into(), across: String::new(), level: DetailLevel::Detail, drawing }
     }
 
-    pub(crate) fn plot(
+    pub fn plot(
         title: impl Into<String>,
         x: AxisScale,
         y: AxisScale,
@@ -331,20 +349,24 @@ impl Chart {
         Self::panels(title, vec![Panel { x, y, series }])
     }
 
-    pub(crate) fn panels(title: impl Into<String>, mut panels: Vec<Panel>) -> Self {
+    pub fn panels(title: impl Into<String>, mut panels: Vec<Panel>) -> Self {
         panels.iter_mut().for_each(Panel::spread);
         Self::new(title, Drawing::Plot(panels))
     }
 
-    pub(crate) fn map(title: impl Into<String>, map: Map) -> Self {
+    pub fn map(title: impl Into<String>, map: Map) -> Self {
         Self::new(title, Drawing::Map(map))
     }
 
-    pub(crate) fn tiles(title: impl Into<String>, tiles: TileArea) -> Self {
+    pub fn tiles(title: impl Into<String>, tiles: TileArea) -> Self {
         Self::new(title, Drawing::Tiles(tiles))
     }
 
-    pub(crate) fn bars<L: Into<String>>(
+    pub fn grid(title: impl Into<String>, grid: HostGrid) -> Self {
+        Self::new(title, Drawing::Grid(grid))
+    }
+
+    pub fn bars<L: Into<String>>(
         title: impl Into<String>,
         groups: Vec<BarGroup>,
         legend: impl IntoIterator<Item = (L, Colour)>,
@@ -354,17 +376,17 @@ impl Chart {
     }
 
     /// Names what the horizontal axis counts.
-    pub(crate) fn across(mut self, what: impl Into<String>) -> Self {
+    pub fn across(mut self, what: impl Into<String>) -> Self {
         self.across = what.into();
         self
     }
 
-    pub(crate) fn in_summary(mut self) -> Self {
+    pub fn in_summary(mut self) -> Self {
         self.level = DetailLevel::Summary;
         self
     }
 
-    pub(crate) fn scaled_by_group(mut self) -> Self {
+    pub fn scaled_by_group(mut self) -> Self {
         if let Drawing::Bars(bars) = &mut self.drawing {
             bars.is_scaled_by_group = true;
         }
@@ -372,7 +394,7 @@ impl Chart {
     }
 
     /// Names and colours, each name once, lines first.
-    pub(crate) fn legend(&self) -> Vec<(&str, Colour)> {
+    pub fn legend(&self) -> Vec<(&str, Colour)> {
         let mut legend: Vec<(&str, Colour)> = Vec::new();
         match &self.drawing {
             Drawing::Plot(panels) => {
@@ -395,13 +417,16 @@ impl Chart {
             Drawing::Tiles(tiles) => {
                 legend.extend(tiles.kinds.iter().map(|kind| (kind.name.as_str(), kind.colour)));
             }
+            Drawing::Grid(grid) => {
+                legend.extend(grid.letters.iter().map(|(name, colour)| (name.as_str(), *colour)));
+            }
             Drawing::Map(_) => {}
         }
         legend
     }
 
     /// False without a value.
-    pub(crate) fn is_drawable(&self) -> bool {
+    pub fn is_drawable(&self) -> bool {
         match &self.drawing {
             Drawing::Plot(panels) => {
                 let series = panels.iter().flat_map(|panel| &panel.series);
@@ -418,12 +443,13 @@ impl Chart {
             }
             Drawing::Map(map) => !map.cells.is_empty(),
             Drawing::Tiles(tiles) => tiles.areas.iter().any(|(_, tiles)| !tiles.is_empty()),
+            Drawing::Grid(grid) => grid.rows.iter().any(|(_, cells)| !cells.is_empty()),
         }
     }
 }
 
 /// Latencies over the nines of their quantiles, −log10(1 − q): at most `points_max` points.
-pub(crate) fn tail(curve: &[CurvePoint], points_max: usize) -> Vec<(f64, f64)> {
+pub fn tail(curve: &[CurvePoint], points_max: usize) -> Vec<(f64, f64)> {
     // Nine nines are as far as the axis goes; the maximum itself would lie at infinity.
     let nines = |quantile: f64| -(1.0 - quantile.clamp(0.0, 1.0 - 1e-9)).log10();
     let value = |at: usize| curve.get(at).map(|point| precise(point.latency_ns.max(1)).log10());
@@ -433,7 +459,7 @@ pub(crate) fn tail(curve: &[CurvePoint], points_max: usize) -> Vec<(f64, f64)> {
 }
 
 /// To a thousandth, which is finer than a chart.
-pub(crate) fn rounded(value: f64) -> f64 {
+pub fn rounded(value: f64) -> f64 {
     // The drawing is not finer, and every byte of a page is sent around.
     (value * 1000.0).round() / 1000.0
 }
@@ -442,7 +468,7 @@ pub(crate) fn rounded(value: f64) -> f64 {
 /// every series in each of equally many stretches.
 ///
 /// A point without a value counts as lowest, because a gap must be seen.
-pub(crate) fn kept(
+pub fn kept(
     count: usize,
     points_max: usize,
     series: &[&dyn Fn(usize) -> Option<f64>],

@@ -112,7 +112,7 @@ fn chart(it: &Chart, level: DetailLevel, out: &mut String) {
             line("", "```\n", out);
             line("", &format!("{}\n", escaped(&tile_words(tiles))), out);
         }
-        Drawing::Bars(_) => {}
+        Drawing::Bars(_) | Drawing::Grid(_) => {}
     }
 }
 

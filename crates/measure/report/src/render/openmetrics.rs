@@ -4,8 +4,9 @@
 //! bytes, ratios) and labels, as <https://prometheus.io/docs/practices/naming/> has them, and
 //! `# EOF`.
 //!
-//! In a record, columns whose name ends in a unit are numbers, and all others labels. The folder's
-//! name is in `durio_run_info` and not a label, because every run would begin new series.
+//! In a record, columns whose name ends in a unit are numbers, and all others labels, as are the
+//! block size and the share of reads, by which workloads differ. The folder's name is in
+//! `durio_run_info` and not a label, because every run would begin new series.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -97,7 +98,11 @@ pub(crate) fn write(families: &[MetricFamily], out: &mut dyn io::Write) -> io::R
             MetricKind::Histogram => "histogram",
             MetricKind::Summary => "summary",
         };
-        writeln!(out, "# TYPE {name} {kind}\n# HELP {name} {}", escaped(help))?;
+        writeln!(out, "# TYPE {name} {kind}")?;
+        if let Some(unit) = unit(name) {
+            writeln!(out, "# UNIT {name} {unit}")?;
+        }
+        writeln!(out, "# HELP {name} {}", escaped(help))?;
         for MetricSample { suffix, labels, value } in &family.samples {
             let labels = labels.iter().map(|(name, text)| format!("{name}=\"{}\"", escaped(text)));
             let labels = labels.collect::<Vec<_>>().join(",");
@@ -204,8 +209,20 @@ const UNITS: [(&str, &str, f64); 7] = [
     ("count", "operations", 1.0),
 ];
 
+/// Columns that describe a workload and are labels, though their names end in a unit.
+const CONSTANTS: [&str; 2] = ["block_size_bytes", "read_share"];
+
+/// The unit with which the name of a family ends.
+fn unit(name: &str) -> Option<&'static str> {
+    let mut units = UNITS.iter().map(|(_, base, _)| base.trim_start_matches('_'));
+    units.find(|unit| name.ends_with(&format!("_{unit}")))
+}
+
 /// None for a column of labels.
 fn figure(title: &str) -> Option<ColumnMetric> {
+    if CONSTANTS.contains(&title) {
+        return None;
+    }
     let unit = UNITS.iter().find_map(|(ending, base, divisor)| {
         title.strip_suffix(ending).map(|stem| (stem, *base, *divisor))
     });
@@ -226,7 +243,12 @@ fn figure(title: &str) -> Option<ColumnMetric> {
         (false, stem) => stem.to_owned(),
     };
     let name = format!("durio_{words}{base}");
-    let help = format!("{}.", name["durio_".len()..].replace('_', " "));
+    let (words, unit) = (words.replace('_', " "), base.replace('_', " "));
+    let help = match base {
+        "_ratio" => format!("{words} as a ratio."),
+        "_seconds" | "_bytes" | "_bytes_per_second" => format!("{words} in{unit}."),
+        _ => format!("{words}{unit}."),
+    };
     let quantile = percentile.map(|percentile| format!("{}", (percentile * 1e4).round() / 1e6));
     Some(ColumnMetric { name, help, quantile, divisor })
 }
@@ -266,11 +288,38 @@ mod tests {
             named("durio_bandwidth_bytes_per_second", None, 1.0)
         );
         assert_eq!(of("commits_per_sync"), named("durio_commits_per_sync", None, 1.0));
-        assert_eq!(of("read_share"), named("durio_read_ratio", None, 1.0));
+        assert_eq!(of("log_busy_share"), named("durio_log_busy_ratio", None, 1.0));
         assert_eq!(of("count"), named("durio_operations", None, 1.0));
-        for label in ["run", "step", "workload", "jobs", "levels"] {
+        for label in ["run", "step", "workload", "jobs", "levels", "block_size_bytes", "read_share"]
+        {
             assert_eq!(of(label), None, "{label}");
         }
+    }
+
+    #[test]
+    fn a_family_has_its_unit_where_its_name_ends_in_one() {
+        let columns =
+            ["workload", "block_size_bytes", "p99_ns", "bandwidth_bytes_per_s", "log_busy_share"];
+        let row = vec![
+            Cell::text("commit"),
+            Cell::Count(8192),
+            Cell::Count(1_500_000),
+            Cell::Number(7.0),
+            Cell::Share(0.5),
+        ];
+        let text = text(&families(&Table::new(columns).with([row])));
+        let labels = "workload=\"commit\",block_size_bytes=\"8192\"";
+        let expected = format!(
+            "# TYPE durio_latency_seconds summary\n# UNIT durio_latency_seconds seconds\n# HELP \
+             durio_latency_seconds latency in seconds.\ndurio_latency_seconds{{{labels},quantile=\"0.99\"}} \
+             0.0015\n# TYPE durio_bandwidth_bytes_per_second gauge\n# UNIT \
+             durio_bandwidth_bytes_per_second bytes_per_second\n# HELP \
+             durio_bandwidth_bytes_per_second bandwidth in bytes per \
+             second.\ndurio_bandwidth_bytes_per_second{{{labels}}} 7\n# TYPE durio_log_busy_ratio \
+             gauge\n# UNIT durio_log_busy_ratio ratio\n# HELP durio_log_busy_ratio log busy as a \
+             ratio.\ndurio_log_busy_ratio{{{labels}}} 0.5\n# EOF\n"
+        );
+        assert_eq!(text, expected);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 mod axis;
 mod bars;
+mod grid;
 mod labels;
 mod plot;
 #[cfg(test)]
@@ -39,6 +40,7 @@ pub(super) fn draw(chart: &Chart, span: ChartSpan) -> String {
         Drawing::Bars(bars) => bars::draw(bars),
         Drawing::Map(map) => draw_map(map),
         Drawing::Tiles(tiles) => draw_tiles(tiles),
+        Drawing::Grid(grid) => grid::draw(grid),
     }
 }
 

@@ -75,45 +75,64 @@ fn has_more(section: &Section, level: DetailLevel) -> bool {
 /// `is_said`: the results of headlines are in the document's first sentence.
 fn blocks(section: &Section, indent: &str, is_said: bool, page: &mut TextPage) {
     let mut is_after_figures = false;
-    let shown = page.level();
-    for Block { level, body } in section.up_to(shown) {
-        let is_apart = matches!(
-            body,
-            SectionBody::Table(_) | SectionBody::Group(_) | SectionBody::Text(Tone::Strong, _)
-        );
-        // Labels of one width and columns of another would run into each other.
-        if is_after_figures && is_apart {
-            page.blank();
+    let shown: Vec<&Block> = section.up_to(page.level()).collect();
+    // Facts that follow each other are of several blocks where some of them are details.
+    for run in shown.chunk_by(|a, b| !lines_of(a).is_empty() && !lines_of(b).is_empty()) {
+        let together: Vec<&LabelledFact> = run.iter().flat_map(|block| lines_of(block)).collect();
+        if !together.is_empty() {
+            facts(&together, indent, page);
+            is_after_figures = true;
+            continue;
         }
-        is_after_figures = matches!(body, SectionBody::Table(_) | SectionBody::Facts(_));
-        match body {
-            SectionBody::Text(tone, text) => page.paragraph(indent, *tone, text),
-            SectionBody::Facts(facts) if *level == DetailLevel::Headline => {
-                headline(facts, indent, is_said, page);
+        for block in run {
+            let is_apart = matches!(
+                block.body,
+                SectionBody::Table(_) | SectionBody::Group(_) | SectionBody::Text(Tone::Strong, _)
+            );
+            // Labels of one width and columns of another would run into each other.
+            if is_after_figures && is_apart {
+                page.blank();
             }
-            SectionBody::Facts(all) => facts(&all.iter().collect::<Vec<_>>(), indent, page),
-            SectionBody::Table(it) => table(it, indent, page),
-            SectionBody::Charts(charts) => {
-                // The others have more points than a line has columns.
-                let drawn = charts.iter().filter(|chart| chart.level <= DetailLevel::Summary);
-                drawn.for_each(|series| chart(series, indent, page));
-            }
-            SectionBody::Cards(all) => cards(all, indent, page),
-            SectionBody::Tree(nodes) => {
-                nodes.iter().for_each(|layer| node(layer, indent, indent, page));
-            }
-            // A path that is broken over lines cannot be copied. What a shell takes for a comment may go.
-            SectionBody::Verbatim(text) => {
-                text.lines().map(|line| format!("{indent}{line}")).for_each(|line| {
-                    let command =
-                        line.split_once("  # ").map_or(&*line, |(command, _)| command.trim_end());
-                    page.line(if line.chars().count() > page.width() { command } else { &line });
-                });
-            }
-            SectionBody::Group(group) => {
-                page.paragraph(indent, Tone::Strong, &group.heading);
-                blocks(group, &format!("{indent}{INDENT}"), is_said, page);
-            }
+            is_after_figures = matches!(block.body, SectionBody::Table(_) | SectionBody::Facts(_));
+            body(&block.body, indent, is_said, page);
+        }
+    }
+}
+
+/// The facts of a block whose labels are padded to one width; those of headlines are not.
+fn lines_of(block: &Block) -> &[LabelledFact] {
+    match &block.body {
+        SectionBody::Facts(facts) if block.level != DetailLevel::Headline => facts,
+        _ => &[],
+    }
+}
+
+/// A block other than labelled facts.
+fn body(body: &SectionBody, indent: &str, is_said: bool, page: &mut TextPage) {
+    match body {
+        SectionBody::Text(tone, text) => page.paragraph(indent, *tone, text),
+        SectionBody::Facts(facts) => headline(facts, indent, is_said, page),
+        SectionBody::Table(it) => table(it, indent, page),
+        SectionBody::Charts(charts) => {
+            // The others have more points than a line has columns.
+            let drawn = charts.iter().filter(|chart| chart.level <= DetailLevel::Summary);
+            drawn.for_each(|series| chart(series, indent, page));
+        }
+        SectionBody::Cards(all) => cards(all, indent, page),
+        SectionBody::Tree(nodes) => {
+            nodes.iter().for_each(|layer| node(layer, indent, indent, page));
+        }
+        // A path that is broken over lines cannot be copied. What a shell takes for a comment may go.
+        SectionBody::Verbatim(text) => {
+            text.lines().map(|line| format!("{indent}{line}")).for_each(|line| {
+                let command =
+                    line.split_once("  # ").map_or(&*line, |(command, _)| command.trim_end());
+                page.line(if line.chars().count() > page.width() { command } else { &line });
+            });
+        }
+        SectionBody::Group(group) => {
+            page.paragraph(indent, Tone::Strong, &group.heading);
+            blocks(group, &format!("{indent}{INDENT}"), is_said, page);
         }
     }
 }
@@ -134,7 +153,8 @@ fn headline(all: &[LabelledFact], indent: &str, is_said: bool, page: &mut TextPa
 }
 
 fn facts(facts: &[&LabelledFact], indent: &str, page: &mut TextPage) {
-    let widest = facts.iter().map(|fact| visible(&fact.label).chars().count()).max().unwrap_or(0);
+    let widths = facts.iter().map(|fact| visible(&fact.label).chars().count());
+    let widest = widths.filter(|width| *width <= page.width() / 2).max().unwrap_or(0);
     for LabelledFact { label, tone, value, .. } in facts {
         page.labelled(indent, label, widest, *tone, value);
     }
@@ -197,7 +217,7 @@ fn chart(chart: &Chart, indent: &str, page: &mut TextPage) {
             }
             page.paragraph(indent, Tone::Note, &tile_words(tiles));
         }
-        Drawing::Bars(_) => {}
+        Drawing::Bars(_) | Drawing::Grid(_) => {}
     }
 }
 
@@ -340,6 +360,11 @@ impl TextPage {
     /// The label is padded to `width` columns.
     fn labelled(&mut self, indent: &str, label: &str, width: usize, tone: Tone, text: &str) {
         let label = visible(label);
+        // The name of a job may be as long as a line, and its words need room.
+        if label.chars().count() > self.width / 2 {
+            self.paragraph(indent, tone, &label);
+            return self.labelled(indent, "", width, Tone::Plain, text);
+        }
         let padding = " ".repeat(width.saturating_sub(label.chars().count()));
         let first = format!("{indent}{label}{padding}  ");
         let further = " ".repeat(first.chars().count());
@@ -499,6 +524,24 @@ mod tests {
         assert_eq!(shown(section(), &options), summary);
         options.verbose = true;
         assert_eq!(shown(section(), &options), format!("{summary}  hidden\n"));
+    }
+
+    #[test]
+    fn facts_before_and_behind_hidden_ones_have_labels_of_one_width() {
+        let section = || {
+            let mut section = Section::default();
+            section.toned(Tone::Warning, "PROVISIONAL", "steps of 1 s");
+            section.toned(Tone::Warning, "WARNING", "raw rates differ");
+            section.toned_at(DetailLevel::Detail, Tone::Plain, "", "why");
+            section.fact("", "→ repeat");
+            section
+        };
+        let warned = "t\nPROVISIONAL  steps of 1 s\nWARNING      raw rates differ\n";
+        let mut options = Options::default();
+        assert_eq!(shown(section(), &options), format!("{warned}             → repeat\n"));
+        options.verbose = true;
+        let whole = format!("{warned}             why\n             → repeat\n");
+        assert_eq!(shown(section(), &options), whole);
     }
 
     #[test]

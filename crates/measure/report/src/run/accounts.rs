@@ -5,8 +5,8 @@
 
 use durio_analyse::durable::{DATABASE_METHODS, DurableFindings, MethodRow};
 use durio_analyse::{
-    BatchFindings, Distribution, Findings, InFlightFindings, LatencyBreakdown, OperationFindings,
-    SelfCost, TimeShares, WorkloadFindings, each_once,
+    BatchFindings, Distribution, Findings, GatedStart, InFlightFindings, LatencyBreakdown,
+    OperationFindings, SelfCost, TimeShares, WorkloadFindings, each_once,
 };
 use durio_base::{Bytes, Nanos};
 use durio_observe::DeviceCounters;
@@ -86,6 +86,7 @@ fn account(workload: &WorkloadFindings) -> Section {
         group.fact("Little's law", in_flight_line(&workload.in_flight));
     }
     group.fact("clock", clock(workload));
+    group.facts(workload.gated.map(|gated| ("ordered start", gated_line(gated))));
     group.fact("CPU of the jobs", cpu_of_jobs(workload));
     group.facts(cpu_of_machine(workload));
     group.facts(workload.machine_switches_per_operation.map(|switches| {
@@ -235,9 +236,15 @@ fn time_line(workload: &WorkloadFindings) -> Option<String> {
         (false, _) if definition.commits_each_write() => "a commit",
         (false, _) => "a write",
     };
-    let parts = time_parts(&shares)
-        .map(|(name, share, _)| format!("{name} {}", durio_base::percent(share)));
-    Some(format!("of {what}'s {}: {}", mean_latency(shares.mean_ns), parts.join(", ")))
+    Some(format!("of {what}'s {}", time_words(&shares, "")))
+}
+
+/// The time, by what it was measured, and its parts, without those of 0 %.
+fn time_words(shares: &TimeShares, by: &str) -> String {
+    let parts = time_parts(shares).map(|(name, share, _)| (name, durio_base::percent(share)));
+    let parts = parts.into_iter().filter(|(_, share)| share != "0 %");
+    let parts: Vec<String> = parts.map(|(name, share)| format!("{name} {share}")).collect();
+    format!("{}{by}: {}", mean_latency(shares.mean_ns), parts.join(", "))
 }
 
 /// The line of the headline's workload, or else of the first that has one; of a study of durable
@@ -274,8 +281,9 @@ fn time_of_fastest(findings: &Findings, durable: &DurableFindings) -> Option<Str
             && effective.engine == setting.engine
             && effective.jobs == setting.jobs
     };
-    let line = findings.workloads.iter().filter(is_its).find_map(time_line)?;
-    Some(format!("{line} (by {})", setting.method.name()))
+    let shares = |workload: &WorkloadFindings| workload.device_time.as_ref()?.shares;
+    let shares = findings.workloads.iter().filter(is_its).find_map(shares)?;
+    Some(time_words(&shares, &format!(" by {}", setting.method.name())))
 }
 
 fn time_parts(shares: &TimeShares) -> [(&'static str, f64, Colour); 3] {
@@ -317,6 +325,12 @@ fn clock(workload: &WorkloadFindings) -> String {
         "{}: {parts:+.1} ppm against the reference clock over {}",
         workload.effective.clock, in_flight.span
     )
+}
+
+fn gated_line(gated: GatedStart) -> String {
+    let lateness = Nanos::new(gated.lateness_ns.unsigned_abs());
+    let side = if gated.lateness_ns < 0 { "early" } else { "late" };
+    format!("{lateness} {side}, clocks compared to within {}", Nanos::new(gated.bound_ns))
 }
 
 fn cpu_of_jobs(workload: &WorkloadFindings) -> String {
@@ -477,4 +491,19 @@ fn devices(breakdown: &LatencyBreakdown) -> Table {
             ("FUA", |row| Cell::Number(row.fua)),
         ],
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ordered_start_is_late_or_early_by_its_time() {
+        let line = |lateness_ns| {
+            let (offset_ns, ordered_at_ns) = (4, 5);
+            gated_line(GatedStart { lateness_ns, offset_ns, bound_ns: 900, ordered_at_ns })
+        };
+        assert_eq!(line(121_400), "121 µs late, clocks compared to within 900 ns");
+        assert_eq!(line(-2_000_000), "2 ms early, clocks compared to within 900 ns");
+    }
 }

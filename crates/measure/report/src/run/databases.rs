@@ -11,8 +11,8 @@ use durio_judge::summary::database_label;
 
 use super::profile::{by_clients, roughly};
 use super::{figures, verdicts};
-use crate::document::{Cell, DetailLevel, Section, SectionBody, Table, Tone};
-use crate::figures::{bandwidth, counted, latency, location_name, rate, rate_bare};
+use crate::document::{Cell, DetailLevel, Section, Table, Tone};
+use crate::figures::{bandwidth, counted, grouped, latency, location_name, rate, rate_bare};
 use crate::typical::range;
 
 /// Workloads of which a screen has the results beside those of databases.
@@ -30,6 +30,11 @@ const NOT_PREDICTED: &str = "not predicted for this number of clients: SQLite ha
 /// True if a screen begins with databases.
 pub(super) fn come_first(findings: &Findings) -> bool {
     !findings.predicted.is_empty() && findings.stack.len() <= 1
+}
+
+/// True if a screen has published limits in a line or two, below its results.
+pub(super) fn has_limits_in_a_line(findings: &Findings) -> bool {
+    come_first(findings) || findings.campaign.is_none() && findings.stack.len() > 1
 }
 
 /// A row for each database, and in detail a table for each.
@@ -103,19 +108,15 @@ pub(super) fn storage(findings: &Findings) -> Section {
     section
 }
 
-/// Adds what speaks for or against the results, and published limits in a line.
-pub(super) fn add_limits(findings: &Findings, trust: Section, section: &mut Section) {
-    for block in trust.blocks {
-        match block.body {
-            // In one block all labels have one width.
-            SectionBody::Facts(facts) => {
-                facts.into_iter().for_each(|fact| section.fact_at(block.level, fact));
-            }
-            body => section.push(block.level, body),
-        }
-    }
-    if let Some((tone, text)) = limits(findings) {
-        section.toned(tone, "limits", text);
+/// Adds published limits, in a line for all locations of which the same is to be said.
+pub(super) fn add_limits(findings: &Findings, section: &mut Section) {
+    let verdicts = findings.verdicts.iter().map(|verdict| (verdict.location.as_str(), verdict));
+    let lines = grouped(verdicts).into_iter().filter_map(|(location, verdicts)| {
+        Some((limits(&verdicts)?, figures::place_label(findings, location)))
+    });
+    for ((tone, text), places) in grouped(lines) {
+        let places: Vec<String> = places.into_iter().flatten().collect();
+        section.toned(tone, format!("limits {}", places.join(", ")).trim_end(), text);
     }
 }
 
@@ -134,9 +135,9 @@ fn workload(found: &WorkloadFindings) -> String {
 }
 
 /// Published limits: the missed ones with what was measured, and how many are met.
-fn limits(findings: &Findings) -> Option<(Tone, String)> {
+fn limits(verdicts: &[&Verdict]) -> Option<(Tone, String)> {
     let of = |word: VerdictWord| -> Vec<&Verdict> {
-        findings.verdicts.iter().filter(|verdict| verdict.verdict == word).collect()
+        verdicts.iter().filter(|verdict| verdict.verdict == word).copied().collect()
     };
     let (missed, met) = (of(VerdictWord::Unfit), of(VerdictWord::Fit));
     if missed.is_empty() {

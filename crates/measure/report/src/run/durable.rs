@@ -1,7 +1,8 @@
 //! The cost of durable writes, question by question: a table, its conclusion, a picture.
 //!
-//! The first fact of a section is its answer; a summary has these alone, and the methods that
-//! databases use. Adds no number to the findings of `durio durable`.
+//! The first fact of a section is its answer; a screen has the methods that databases use, these
+//! answers in a line each, and what speaks for or against the results. Adds no number to the
+//! findings of `durio durable`.
 
 mod charts;
 mod models;
@@ -20,8 +21,9 @@ use super::machine::cache_name;
 use crate::document::{DetailLevel, Document, LabelledFact, Section, SectionBody, Tone};
 use crate::figures::{counted, decimal, grouped, mean_latency, percent, rate};
 
-/// Adds every section that has something to show, in the order in which one reads them.
-pub(super) fn add(found: &DurableFindings, document: &mut Document) {
+/// Adds every section that has something to show, in the order in which one reads them; `about` is
+/// what a screen has below the answers.
+pub(super) fn add(found: &DurableFindings, about: Section, document: &mut Document) {
     let sections = [
         disagreements(found),
         methods(found),
@@ -42,14 +44,16 @@ pub(super) fn add(found: &DurableFindings, document: &mut Document) {
         section.blocks.iter().any(|block| !matches!(block.body, SectionBody::Text(..)))
     };
     let sections: Vec<Section> = sections.into_iter().filter(says).collect();
-    document.push(in_short(found, &sections));
+    let mut short = in_short(found, &sections);
+    super::join(&mut short, about);
+    document.push(short);
     let left = std::iter::once(left(&found.skipped)).filter(says);
     let sections = sections.into_iter().chain(left);
     sections.for_each(|section| document.push(Section { level: DetailLevel::Detail, ..section }));
 }
 
 fn in_short(found: &DurableFindings, sections: &[Section]) -> Section {
-    let mut short = Section::new("In short");
+    let mut short = Section::default();
     let methods = found.methods.iter().map(tables::methods_of_databases);
     methods.for_each(|table| short.table(table));
     let mut without = Vec::new();
@@ -70,14 +74,15 @@ fn in_short(found: &DurableFindings, sections: &[Section]) -> Section {
                     true => DetailLevel::Summary,
                     false => DetailLevel::Detail,
                 };
-                short.toned_at(level, *tone, &it.heading, format!("{label}: {answer}"));
+                let heading = it.heading.to_lowercase();
+                short.toned_at(level, *tone, &heading, format!("{label}: {answer}"));
             }
             None => {}
         }
     }
     if !without.is_empty() {
         let text = format!("{}: no model fits", without.join(", "));
-        short.fact_at(DetailLevel::Detail, LabelledFact::new(Tone::Plain, "No model", text));
+        short.fact_at(DetailLevel::Detail, LabelledFact::new(Tone::Plain, "no model", text));
     }
     short
 }
@@ -260,8 +265,9 @@ fn file_modes(found: &DurableFindings) -> Section {
         let Some(share) = row.share_of_recycled.filter(|share| *share < 0.9) else { continue };
         let setting = &row.arm.setting;
         let more = row.further_writes_per_commit.filter(|more| *more >= 0.1);
+        // In a part of the answer that a screen leaves out, so that it keeps to one line.
         let more = more.map_or_else(String::new, |writes| {
-            format!(", with {} more device writes per commit", decimal(writes))
+            format!("; {} more device writes per commit", decimal(writes))
         });
         let (method, share) = (method_words(setting), percent(share));
         let text = format!("{method}: {share} of the rate of the recycled file{more}");

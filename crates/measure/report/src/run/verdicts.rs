@@ -8,6 +8,7 @@ use crate::document::{
     words,
 };
 use crate::figures::{counted, decimal, factor, grouped, location_name};
+use crate::{CaseOutcome, TestCase};
 
 /// A row for each limit; with several locations a column for each. A detail where a screen has limits
 /// in a line.
@@ -149,6 +150,28 @@ pub(super) fn in_short_of_all(findings: &Findings) -> Section {
         section.push(DetailLevel::Page, SectionBody::Cards(cards));
     }
     section
+}
+
+/// Each limit that was compared. A missed one fails if it was asked for, as it decides the exit code.
+pub(super) fn test_cases(findings: &Findings) -> Vec<TestCase> {
+    let case = |verdict: &Verdict| {
+        let is_asked = verdict.asked || verdict.database == Threshold::GOAL;
+        let measured = format!("measured {}", measured(verdict).shown());
+        let outcome = match verdict.verdict {
+            VerdictWord::Fit => CaseOutcome::Passed,
+            VerdictWord::Unfit if is_asked => CaseOutcome::Failed(measured),
+            VerdictWord::Unfit => {
+                CaseOutcome::Skipped(format!("missed, not asked for: {measured}"))
+            }
+            VerdictWord::CannotTell | VerdictWord::NoDocumentedThreshold => {
+                CaseOutcome::Skipped(verdict.doubt.clone().unwrap_or_default())
+            }
+        };
+        let class = location_name(&verdict.location).to_owned();
+        TestCase { class, name: format!("{}: {}", verdict.database, verdict.limit), outcome }
+    };
+    let is_open = |verdict: &&Verdict| verdict.verdict == VerdictWord::NoDocumentedThreshold;
+    findings.verdicts.iter().filter(|verdict| !is_open(verdict)).map(case).collect()
 }
 
 const COLUMNS: &[Column<Verdict>] = &[

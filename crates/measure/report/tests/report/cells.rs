@@ -299,6 +299,17 @@ pub(crate) fn bars(html: &str, title: &str) -> Vec<String> {
     texts
 }
 
+/// The bars of this chart in the order in which they are drawn, with left edge and width.
+#[track_caller]
+pub(crate) fn bar_widths(html: &str, title: &str) -> Vec<[f64; 2]> {
+    let rects = figure(html, title).split("<rect ").skip(1);
+    let number = |tag: &str, name: &str| -> f64 {
+        let (_, rest) = tag.split_once(&format!("{name}=\"")).unwrap();
+        rest.split('"').next().unwrap().parse().unwrap()
+    };
+    rects.map(|tag| [number(tag, "x"), number(tag, " width")]).collect()
+}
+
 /// The panels of the page's chart of this title, as its script gets them.
 #[track_caller]
 pub(crate) fn panels(html: &str, title: &str) -> Vec<ChartPanel> {

@@ -13,7 +13,7 @@ use durio_judge::compare::{
 use durio_record::OperationName;
 use durio_report::{Format, Options, ShownShapes, write};
 
-use crate::cells::{bars, grids, in_full};
+use crate::cells::{bar_widths, bars, grids, in_full};
 use crate::sample::HOSTILE;
 
 fn written(format: Format, comparison: &Comparison) -> String {
@@ -195,6 +195,24 @@ fn every_effect_stands_beside_its_word_under_the_labels_of_the_sides() {
 }
 
 #[test]
+fn each_result_of_a_gate_is_a_test_case() {
+    let mut comparison = comparison(vec![step("commit")]);
+    let text = written(Format::JUnit, &comparison);
+    for line in [
+        "<testcase classname=\"durio compare\" name=\"B against A: commit: rate worse by 9.0 %\"><failure \
+         message=\"B against A: commit: rate worse by 9.0 %\"/></testcase>",
+        "<testcase classname=\"durio compare\" name=\"scan is missing in B\"><skipped message=\"scan is \
+         missing in B\"/></testcase>",
+        "<testcase classname=\"durio compare\" name=\"B against A: scan: p99 worse by 2.0 % at most\"/>",
+    ] {
+        assert_eq!(text.lines().filter(|shown| *shown == line).count(), 1, "{line}: {text}");
+    }
+    comparison.gate = None;
+    let text = written(Format::JUnit, &comparison);
+    assert!(text.contains(" tests=\"0\" ") && !text.contains("<testcase"), "{text}");
+}
+
+#[test]
 fn the_lines_of_a_gate_that_do_not_fit_are_counted() {
     let mut comparison = comparison(vec![step("commit")]);
     let lines = (0..14).map(|number| format!("B against A: step-{number}: rate: too noisy"));
@@ -296,6 +314,33 @@ fn a_page_begins_with_the_ratio_of_each_result_and_its_interval() {
     assert_eq!(bars(&page, title), expected);
     let (first, _) = page.split_once("<section").unwrap();
     assert!(first.contains(title), "{first}");
+}
+
+#[test]
+fn an_interval_is_drawn_up_to_twice_the_longer_bar_and_cut_beyond() {
+    let drawn = |effect: f64, interval: Option<[f64; 2]>| {
+        let mut step = step("commit");
+        let rate = figure(FigureName::Rate, [100.0, 100.0 * (1.0 + effect)], SideWord::Faster);
+        step.figures = vec![FigureComparison { interval, ..rate }];
+        let page = written(Format::Html, &comparison(vec![step]));
+        let title = "B as a multiple of A: longer is better for rates, shorter for latencies";
+        (bar_widths(&page, title), bars(&page, title).pop().unwrap())
+    };
+    // The baseline, the bar up to the interval, and the interval; the longest ends at 630.
+    let (whole, text) = drawn(0.5, Some([0.2, 1.5]));
+    assert_eq!(whole, [[0.0, 252.0], [0.0, 302.4], [302.4, 327.6]]);
+    assert_eq!(text, "1.5 (1.2 to 2.5)");
+    // Up to 3, which is twice 1.5: the other bars become no shorter.
+    let at_the_bound = [[0.0, 210.0], [0.0, 252.0], [252.0, 378.0]];
+    assert_eq!(drawn(0.5, Some([0.2, 2.0])).0, at_the_bound);
+    let (cut, text) = drawn(0.5, Some([0.2, 8.0]));
+    assert_eq!((cut.as_slice(), text.as_str()), (&at_the_bound[..], "1.5 (1.2 to 9)"));
+    // The baseline is the longer bar: up to 2.
+    let at_the_bound = [[0.0, 315.0], [0.0, 126.0], [126.0, 504.0]];
+    assert_eq!(drawn(-0.5, Some([-0.6, 1.0])).0, at_the_bound);
+    assert_eq!(drawn(-0.5, Some([-0.6, 30.0])).0, at_the_bound);
+    assert_eq!(drawn(-0.5, Some([-0.6, 0.2])).0, [[0.0, 525.0], [0.0, 210.0], [210.0, 420.0]]);
+    assert_eq!(drawn(0.5, None).0, [[0.0, 420.0], [0.0, 630.0]]);
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! The layout of pages in a browser, on the width of a telephone and of a desk: labels are apart, nothing
 //! scrolls sideways, and the first picture is on the first screen.
 
+use durio_hosts::FleetFindings;
 use durio_report::Format;
 use serde_json::Value;
 
 use crate::browser::{printed_pages, visit};
 use crate::campaign::CAMPAIGN;
-use crate::{compare, poster, sample, written};
+use crate::{compare, fleet_sample, poster, sample, written};
 
 /// The page in frames of these widths: a window is never as narrow as a telephone.
 const WIDTHS: [u32; 2] = [390, 1280];
@@ -85,6 +86,10 @@ fn assert_laid_out(name: &str, html: &str, layouts: &[Value]) {
     }
 }
 
+fn fleet(findings: &FleetFindings) -> String {
+    crate::cells::in_full(Format::Html, findings)
+}
+
 #[test]
 fn labels_are_apart_and_the_first_picture_is_on_the_first_screen() {
     let comparison = crate::cells::in_full(
@@ -97,6 +102,8 @@ fn labels_are_apart_and_the_first_picture_is_on_the_first_screen() {
         ("two places", written(Format::Html, &sample::two_locations())),
         ("campaign", written(Format::Html, &CAMPAIGN)),
         ("compare", comparison),
+        ("fleet", fleet(&fleet_sample::fleet(8))),
+        ("troubled fleet", fleet(&fleet_sample::troubled(300))),
     ];
     let test = "labels_are_apart_and_the_first_picture_is_on_the_first_screen";
     for (name, html) in pages {

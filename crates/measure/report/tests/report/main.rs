@@ -22,6 +22,9 @@ mod durable_sample;
 mod durable_writers_cells;
 mod fio_json;
 mod fio_rows;
+#[path = "../../../../fleet/hosts/tests/report/sample.rs"]
+#[allow(dead_code, reason = "the tests of durio-hosts use the rest of it")]
+mod fleet_sample;
 mod hostile_names;
 mod html;
 mod json;
@@ -63,7 +66,8 @@ fn written_with(format: Format, findings: &Findings, options: &Options) -> Strin
 #[test]
 fn every_format_has_a_name_and_can_write_every_run() {
     let names: Vec<_> = Format::ALL.into_iter().map(Format::name).collect();
-    assert_eq!(names, ["text", "json", "html", "markdown", "csv", "openmetrics", "fio-json"]);
+    let expected = ["text", "json", "html", "markdown", "csv", "openmetrics", "junit", "fio-json"];
+    assert_eq!(names, expected);
     let runs = [sample::complete(), sample::partial(), sample::empty(), sample::hostile()];
     for findings in &runs {
         for format in Format::ALL {

@@ -181,6 +181,7 @@ fn workload(
         data: None,
         open_loop: None,
         idle_before: None,
+        gated: None,
         location: location.into(),
         target: ["log", "segment", "data", "data", "data"][index].into(),
         effective: effective(definition, index),

@@ -153,7 +153,12 @@ fn alike_warnings_are_told_once_with_two_examples() {
         .unwrap();
     let text = String::from_utf8(out).unwrap();
     assert!(text.contains("WARNING  seen 2\n") && !text.contains("seen 3"), "{text}");
-    assert!(text.contains("2 more of this kind; --verbose lists them"), "{text}");
+    // Below their label, wherever what follows is hidden.
+    let below = format!(
+        "WARNING  seen 2\n         2 more of this kind; --verbose lists them\n         → {}",
+        drift.advice.split(' ').next().unwrap()
+    );
+    assert!(text.contains(&below), "{text}");
     assert_eq!(text.matches(&drift.advice).count(), 1, "{text}");
 }
 

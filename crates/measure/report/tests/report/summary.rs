@@ -9,7 +9,7 @@ use durio_judge::summary::{Summary, SummaryVerdict, of_run};
 use durio_plan::{Purpose, Threshold};
 use durio_report::{Format, Options};
 
-use crate::{durable_sample, sample, written_with};
+use crate::{durable_sample, sample, written, written_with};
 
 /// A check whose only compared limits are met, on storage without a suspicion.
 fn good() -> Findings {
@@ -194,6 +194,30 @@ fn a_run_without_its_end_allows_no_verdict() {
     let nothing = of_run(&nothing);
     assert_eq!(nothing.verdict, SummaryVerdict::Unknown);
     assert!(nothing.sentence.contains("nothing was measured"), "{}", nothing.sentence);
+}
+
+#[test]
+fn a_limit_is_a_test_case_that_fails_if_it_was_asked_for() {
+    let oracle = "<testcase classname=\"/srv/db\" name=\"oracle: mean of commit &#60; 100 µs\">";
+    let mut findings = sample::complete();
+    let text = written(Format::JUnit, &findings);
+    for line in [
+        "<testsuite name=\"durio 0.1.0: /srv/db\" tests=\"3\" failures=\"0\" errors=\"0\" skipped=\"2\">",
+        "<testcase classname=\"/srv/db\" name=\"etcd: p99 of sync &#60; 10 ms\"/>",
+        &format!(
+            "{oracle}<skipped message=\"missed, not asked for: measured 140 µs\"/></testcase>"
+        ),
+        "<testcase classname=\"/srv/db\" name=\"sqlserver: p99 of commit &#60; 5 ms\"><skipped \
+         message=\"no workload of this run writes 60 KiB\"/></testcase>",
+    ] {
+        assert_eq!(text.lines().filter(|shown| *shown == line).count(), 1, "{line}: {text}");
+    }
+    assert!(text.contains("<system-out>Bad: a power cut can lose acknowledged"), "{text}");
+    let mut verdicts = findings.verdicts.iter_mut();
+    verdicts.find(|verdict| verdict.database == "oracle").unwrap().asked = true;
+    let failed = format!("{oracle}<failure message=\"measured 140 µs\"/></testcase>\n");
+    let text = written(Format::JUnit, &findings);
+    assert!(text.contains(&failed) && text.contains(" failures=\"1\" "), "{text}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a terminal shows.
 
-use durio_analyse::Findings;
+use durio_analyse::{Findings, Verdict, VerdictWord};
 use durio_record::OperationName;
 use durio_report::{Format, Options};
 
@@ -42,8 +42,8 @@ fn a_check_fits_a_screen_and_its_answer_comes_first() {
         "flush        UNSAFE-CONFIG cache-view-overridden (disk vdb)\n",
         "caveats (2)  virtual-disk-rotational, stalls\n",
         "Verdicts",
-        "  unfit  oracle (mean of commit < 100 µs, measured 140 µs)\n",
-        "  fit    etcd 36.9 ×\n",
+        "  unfit        oracle (mean of commit < 100 µs, measured 140 µs)\n",
+        "  fit          etcd 36.9 ×\n",
         "Next",
         "durio durable /srv/db",
     ];
@@ -131,6 +131,24 @@ fn lines_keep_to_the_width() {
 }
 
 #[test]
+fn a_name_longer_than_half_a_line_stands_above_its_words() {
+    let lines = |length: usize| {
+        let mut findings = sample::complete();
+        findings.workloads[0].name = "n".repeat(length);
+        let text = whole(&findings);
+        let (_, section) = text.split_once("\nHow it was measured\n").unwrap();
+        let mut lines = section.lines().skip_while(|line| !line.starts_with("  nnn"));
+        [lines.next(), lines.next()].map(|line| line.unwrap().to_owned())
+    };
+    let [name, words] = lines(50);
+    assert!(name.starts_with(&format!("  {}  sync engine", "n".repeat(50))), "{name}");
+    assert!(words.starts_with(&" ".repeat(54)), "{words}");
+    let [name, words] = lines(51);
+    assert_eq!(name, format!("  {}", "n".repeat(51)));
+    assert!(words.contains("sync engine, 1 job × depth 1, batch 1, "), "{words}");
+}
+
+#[test]
 fn every_workload_has_a_row_with_its_rate_over_time_in_eighty_columns() {
     let options = Options { width: 80, ..Options::default() };
     let text = written_with(Format::Text, &sample::complete(), &options);
@@ -205,6 +223,25 @@ fn two_places_have_their_ratio_and_the_command_that_gives_it_an_interval() {
     let text = at_width(&findings, 200);
     assert!(text.contains("NOTE  same disk: A and B are two paths on vdb, vdc"), "{text}");
     assert!(!at_width(&sample::complete(), 200).contains("alternating, with an interval"));
+}
+
+#[test]
+fn two_places_have_limits_in_a_line_each_and_one_line_for_what_is_the_same() {
+    let mut findings = sample::two_locations();
+    findings.stack[1] = findings.stack[0].clone();
+    findings.stack[1].target = "/dev/vdb".into();
+    let text = page(&findings);
+    let layers = "\nA /srv/db, B /dev/vdb: filesystem ext4 at /srv on software RAID md0";
+    assert!(text.contains(layers), "{text}");
+    assert!(text.lines().count() <= 30 && !text.contains("Verdicts"), "{text}");
+    let missed = "1 met; missed: oracle (mean of commit < 100 µs, measured 140 µs)";
+    assert!(text.contains(&format!("\nlimits A, B  {missed}\n")), "{text}");
+    let mut verdicts = findings.verdicts.iter_mut();
+    let is_it = |it: &&mut Verdict| it.database == "oracle" && it.location == "/dev/vdb";
+    verdicts.find(is_it).unwrap().verdict = VerdictWord::Fit;
+    let text = page(&findings);
+    let lines = format!("\nlimits A     {missed}\nlimits B     all 2 met\n");
+    assert!(text.contains(&lines), "{text}");
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn context_switches_stand_beside_the_cost() {
 }
 
 /// A mean of so many µs more than its step has, in three parts.
-fn device_time(micros: u32) -> Option<DeviceTime> {
+pub(crate) fn device_time(micros: u32) -> Option<DeviceTime> {
     let mean_ns = f64::from(micros) * 1000.0;
     let shares = TimeShares { mean_ns, device: 0.41, cpu_wait: 0.22, kernel: 0.37 };
     Some(DeviceTime {
@@ -169,5 +169,24 @@ fn a_study_of_durable_writes_says_it_of_its_fastest_method() {
     let options = Options { width: 400, ..Options::default() };
     let screen = written_with(Format::Text, &findings, &options);
     // The second step.
-    assert!(screen.contains(&format!("of a commit's 2 µs: {PARTS} (by o_dsync)")), "{screen}");
+    assert!(screen.contains(&format!("  2 µs by o_dsync: {PARTS}\n")), "{screen}");
+}
+
+#[test]
+fn a_part_of_the_time_that_rounds_to_nothing_is_left_out() {
+    let line = |cpu_wait: f64, kernel: f64| {
+        let mut findings = sample::complete();
+        for workload in &mut findings.workloads {
+            workload.device_time = device_time(139);
+            let time = workload.device_time.as_mut().unwrap();
+            time.shares = Some(TimeShares { cpu_wait, kernel, ..time.shares.unwrap() });
+        }
+        let screen = written_with(Format::Text, &findings, &Options::default());
+        let line = screen.lines().find(|line| line.starts_with("time ")).unwrap();
+        line.split_once("139 µs: ").unwrap().1.to_owned()
+    };
+    let kernel = "filesystem and kernel 59 %";
+    assert_eq!(line(0.004, 0.586), format!("device 41 %, {kernel}"));
+    assert_eq!(line(0.006, 0.586), format!("device 41 %, waiting for a CPU 1 %, {kernel}"));
+    assert_eq!(line(0.0, 0.0), "device 41 %");
 }

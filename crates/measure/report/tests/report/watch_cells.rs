@@ -5,7 +5,7 @@ use durio_analyse::history::{FigureHistory, HistoryPoint, Metric, Percentiles, R
 use durio_analyse::{Headline, RunState};
 use durio_base::{Bytes, Nanos};
 use durio_record::Latency;
-use durio_report::{Format, ShownRuns, WatchedLocation, WatchedProbe};
+use durio_report::{Format, Options, ShownRuns, WatchedLocation, WatchedProbe, write};
 
 use crate::cells::{assert_csv, assert_table, grids, in_full, panels};
 
@@ -186,13 +186,24 @@ fn runs() -> Vec<RunRow> {
 #[test]
 fn a_run_of_the_list_has_its_own_figures() {
     let expected = [
-        ["run", "started (UTC)", "machine", "command", "target", "found", "p99", "size"],
+        [
+            "run",
+            "started (UTC)",
+            "machine",
+            "command",
+            "target",
+            "all targets",
+            "found",
+            "p99",
+            "size",
+        ],
         [
             "check-4711",
             "2026-11-21 01:15",
             "db1",
             "check",
             "/srv/1",
+            "",
             "1.5 k/s commits",
             "201 µs",
             "1 MiB",
@@ -202,30 +213,53 @@ fn a_run_of_the_list_has_its_own_figures() {
             "2026-11-22 02:15",
             "db2",
             "durable",
-            "/a and 2 others",
+            "/a +2",
+            "/a, /b, /c",
             "2.5 k/s commits",
             "202 µs",
             "2 MiB",
         ],
-        ["prove-4713", "2026-11-23 03:15", "db3", "prove", "", "no loss", "", "3 MiB"],
+        ["prove-4713", "2026-11-23 03:15", "db3", "prove", "", "", "no loss", "", "3 MiB"],
         [
             "check-4714",
             "2026-11-24 04:15",
             "db4",
             "check",
             "/srv/4",
+            "",
             "interrupted",
             "204 µs",
             "4 MiB",
         ],
-        ["check-4715", "2026-11-25 05:15", "db5", "check", "/srv/5", "failed", "205 µs", "5 MiB"],
-        ["check-4716", "2026-11-26 06:15", "db6", "check", "/srv/6", "no end", "206 µs", "6 MiB"],
+        [
+            "check-4715",
+            "2026-11-25 05:15",
+            "db5",
+            "check",
+            "/srv/5",
+            "",
+            "failed",
+            "205 µs",
+            "5 MiB",
+        ],
+        [
+            "check-4716",
+            "2026-11-26 06:15",
+            "db6",
+            "check",
+            "/srv/6",
+            "",
+            "no end",
+            "206 µs",
+            "6 MiB",
+        ],
         [
             "2026-11-27T071500",
             "2026-11-27 07:15",
             "db7",
             "check",
             "/srv/7",
+            "",
             "7.5 k/s commits",
             "207 µs",
             "7 MiB",
@@ -236,6 +270,7 @@ fn a_run_of_the_list_has_its_own_figures() {
             "db8",
             "check",
             "/srv/8",
+            "",
             "8.5 k/s commits",
             "208 µs",
             "8 MiB",
@@ -289,6 +324,44 @@ fn a_run_of_the_list_has_its_own_figures() {
         ],
     ];
     assert_csv(&ShownRuns::new(&runs()[..3]), &expected);
+}
+
+#[test]
+fn a_run_is_a_line_of_100_columns_with_the_end_of_a_long_target() {
+    let found = Some("92 of 92 as expected".to_owned());
+    let target = |number: u32, targets: &[&str]| RunRow {
+        targets: targets.iter().map(|target| (*target).to_owned()).collect(),
+        command: "stack bench".into(),
+        found: found.clone(),
+        ..run(number, "durable-29")
+    };
+    let long = "/var/lib/postgresql/16/main";
+    let rows = [
+        target(1, &["/srv/postgresql1"]),
+        target(2, &["/srv/postgresql12"]),
+        target(3, &["/srv/pgdata/1", "/b"]),
+        target(4, &["/srv/pgdata/12", "/b"]),
+        target(5, &[long, "/b", "/c"]),
+    ];
+    let mut out = Vec::new();
+    write(Format::Text, &ShownRuns::new(&rows), &Options::default(), &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert_eq!(text.lines().count(), 2 + rows.len(), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert!(!text.contains("machine") && !text.contains("size"), "{text}");
+    let tables = grids(Format::Text, &text);
+    let shown: Vec<&str> = tables[0].rows.iter().map(|row| row[3].as_str()).collect();
+    let expected = [
+        "/srv/postgresql1",
+        "…rv/postgresql12",
+        "/srv/pgdata/1 +1",
+        "…rv/pgdata/12 +1",
+        "…esql/16/main +2",
+    ];
+    assert_eq!(shown, expected);
+    // Details have them whole.
+    let whole = in_full(Format::Text, &ShownRuns::new(&rows));
+    assert!(whole.contains(&format!("  {long}, /b, /c  ")), "{whole}");
 }
 
 #[test]

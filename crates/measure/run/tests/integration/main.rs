@@ -6,4 +6,5 @@ mod declined;
 mod group_commit;
 mod methods;
 mod runs;
+mod starts;
 mod traces;

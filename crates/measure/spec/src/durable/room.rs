@@ -57,7 +57,7 @@ impl FileRoom {
             LocationFacts::Directory { free, .. } => in_directory(request, free),
             LocationFacts::File { size } | LocationFacts::Device { size } => {
                 if !location.destroy {
-                    return Err(crate::error::would_destroy(path));
+                    return Err(crate::would_destroy(path));
                 }
                 within_existing(request, size)
             }

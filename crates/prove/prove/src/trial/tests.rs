@@ -63,7 +63,7 @@ fn loads((stream, mut reader): (TcpStream, BufReader<TcpStream>), count: u64) ->
     let Ok(WitnessSays::Prepare { cells, .. }) = receive(&mut reader) else { panic!("prepare") };
     assert_eq!(cells, 64);
     send(&stream, &AgentSays::Prepared).unwrap();
-    let Ok(WitnessSays::Load(Load { first_seq, seed, .. })) = receive(&mut reader) else {
+    let Ok(WitnessSays::Load(WitnessedLoad { first_seq, seed, .. })) = receive(&mut reader) else {
         panic!("load")
     };
     // The seed of each life derives from that of the series.

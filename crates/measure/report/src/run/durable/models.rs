@@ -13,6 +13,7 @@ use durio_base::Nanos;
 use super::{charts, method_words, part, tables, warn};
 use crate::document::{LabelledText, Section};
 use crate::figures::{bandwidth, counted, decimal, estimate, percent, size};
+use crate::typical::range;
 
 pub(super) fn sizes(found: &DurableFindings) -> Section {
     let summary = "One writer, by the size of its writes. The time of a durable write is taken as a \
@@ -40,7 +41,8 @@ fn of_curve(curve: &SizeCurve) -> Vec<LabelledText> {
     let fixed = estimate(&model.fixed_ns, 1.0);
     let speed = curve.bandwidth_bytes_per_second.and_then(|speed| match (speed.low, speed.high) {
         (Some(low), Some(high)) => {
-            Some(format!("{} ({} to {})", bandwidth(speed.value?), bandwidth(low), bandwidth(high)))
+            let interval = range(&bandwidth(low), &bandwidth(high));
+            Some(format!("{} ({interval})", bandwidth(speed.value?)))
         }
         // The cost per byte may be zero within its interval: then bandwidth has no upper end.
         (Some(low), None) => Some(format!("at least {}", bandwidth(low))),

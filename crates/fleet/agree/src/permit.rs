@@ -1,0 +1,309 @@
+//! Whether this host permits what a campaign would write.
+//!
+//! The agent plans the spec with the durio of this host and compares every write to come with the host file:
+//! an order names a target by its word, and the file says what that may be.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use durio_base::{Bytes, Nanos};
+use durio_command::CommandError;
+use serde::{Deserialize, Serialize};
+
+use crate::host_file::{HostFile, HostLimits, HostPermit, PermittedHours, PermittedPlace};
+use crate::host_name::shown;
+
+const DAY_MINUTES: u32 = 24 * 60;
+
+/// All that a plan would write.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlannedWrites {
+    pub writes: Vec<PlannedWrite>,
+    /// Of the whole plan; absent if nothing limits it.
+    pub duration: Option<Nanos>,
+}
+
+/// What a plan would write to one target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlannedWrite {
+    /// The target as the spec names it.
+    pub target: String,
+    pub place: WritePlace,
+    /// Space at any time.
+    pub size: Bytes,
+    /// The most that is written; absent if nothing limits it.
+    pub written: Option<Bytes>,
+    /// Bytes per second; absent if the plan writes as fast as it can.
+    pub rate: Option<Bytes>,
+    /// True if something that exists is overwritten.
+    pub destroys: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WritePlace {
+    Folder(PathBuf),
+    Device { path: PathBuf, serial: String },
+}
+
+/// Where permits come from.
+#[derive(Debug, Clone, Copy)]
+pub enum PermitSource<'p> {
+    File(&'p HostFile),
+    /// Words and folders of `--target`, by ssh on a host without a file. The login is the consent:
+    /// files that durio makes and removes there, and nothing else.
+    Targets(&'p [(String, PathBuf)]),
+}
+
+/// Permits all writes of a plan that is to start `now`, ordered by the coordinator of `key`.
+///
+/// # Errors
+/// With the first permit that is missing or exceeded, what was asked and what is allowed.
+pub fn permitted(
+    plan: &PlannedWrites,
+    source: PermitSource<'_>,
+    now: SystemTime,
+    key: &str,
+) -> Result<(), CommandError> {
+    match source {
+        PermitSource::File(file) => permitted_by_file(plan, file, now, key),
+        PermitSource::Targets(targets) => {
+            plan.writes.iter().try_for_each(|write| permitted_by_target(write, targets))
+        }
+    }
+}
+
+fn permitted_by_file(
+    plan: &PlannedWrites,
+    file: &HostFile,
+    now: SystemTime,
+    key: &str,
+) -> Result<(), CommandError> {
+    let coordinator = file.coordinators.iter().find(|known| known.key == key).ok_or_else(|| {
+        refused(format!("the coordinator's key '{}' is not in the host file", shown(key)))
+            .hint("add it as [[coordinator]] to /etc/durio/fleet.toml if you trust it")
+    })?;
+    check_times(plan, &file.limits, now)?;
+    let mut used: Vec<&HostPermit> = Vec::new();
+    for write in &plan.writes {
+        let permit = file
+            .permits
+            .iter()
+            .find(|permit| permit.coordinator == coordinator.name && permit.target == write.target)
+            .ok_or_else(|| no_permit(&write.target, &coordinator.name))?;
+        check_place(permit, write)?;
+        if !used.contains(&permit) {
+            used.push(permit);
+        }
+    }
+    used.into_iter().try_for_each(|permit| check_amounts(permit, &plan.writes))
+}
+
+fn no_permit(target: &str, coordinator: &str) -> CommandError {
+    let target = shown(target);
+    refused(format!("coordinator '{coordinator}' has no permit for target '{target}'"))
+        .hint("add it as [[permit]] to /etc/durio/fleet.toml on this host")
+}
+
+fn permitted_by_target(
+    write: &PlannedWrite,
+    targets: &[(String, PathBuf)],
+) -> Result<(), CommandError> {
+    let target = shown(&write.target);
+    let WritePlace::Folder(planned) = &write.place else {
+        return Err(refused(format!(
+            "target '{target}' is a device, and this host has no host file"
+        ))
+        .hint("only /etc/durio/fleet.toml permits devices, by serial number"));
+    };
+    let (_, folder) = targets.iter().find(|(word, _)| *word == write.target).ok_or_else(|| {
+        refused(format!("target '{target}' is not among the folders of --target"))
+    })?;
+    check_folder(&target, folder, write, planned)
+}
+
+fn check_place(permit: &HostPermit, write: &PlannedWrite) -> Result<(), CommandError> {
+    let target = shown(&permit.target);
+    match (&permit.place, &write.place) {
+        (PermittedPlace::Folder(folder), WritePlace::Folder(planned)) => {
+            check_folder(&target, folder, write, planned)
+        }
+        (
+            PermittedPlace::Device { serial, destroy },
+            WritePlace::Device { serial: planned, .. },
+        ) => {
+            if serial != planned {
+                return Err(refused(format!(
+                    "permit '{target}' is for the device with serial '{serial}'; the plan writes \
+                     to '{}'",
+                    shown(planned)
+                )));
+            }
+            match destroy {
+                true => Ok(()),
+                false => Err(refused(format!(
+                    "permit '{target}' does not allow overwriting the device with serial \
+                     '{serial}'"
+                ))
+                .hint("destroy = true in the permit allows it")),
+            }
+        }
+        (PermittedPlace::Folder(folder), WritePlace::Device { path, .. }) => Err(refused(format!(
+            "permit '{target}' is for the folder '{}'; the plan writes to the device '{}'",
+            folder.display(),
+            path.display()
+        ))),
+        (PermittedPlace::Device { serial, .. }, WritePlace::Folder(planned)) => {
+            Err(refused(format!(
+                "permit '{target}' is for the device with serial '{serial}'; the plan writes to \
+                 the folder '{}'",
+                planned.display()
+            )))
+        }
+    }
+}
+
+/// Only new files, in or below the folder, which is reached without a link.
+fn check_folder(
+    target: &str,
+    folder: &Path,
+    write: &PlannedWrite,
+    planned: &Path,
+) -> Result<(), CommandError> {
+    let (permitted, asked) = (folder.display(), planned.display());
+    let is_plain = planned.components().all(|part| part != Component::ParentDir);
+    if !is_plain || !planned.starts_with(folder) {
+        return Err(refused(format!(
+            "permit '{target}' is for the folder '{permitted}'; the plan writes to '{asked}'"
+        )));
+    }
+    if write.destroys {
+        return Err(refused(format!(
+            "permit '{target}' is for new files; the plan overwrites existing files in '{asked}'"
+        )));
+    }
+    for place in planned.ancestors().filter(|place| !place.as_os_str().is_empty()) {
+        let facts = match place.symlink_metadata() {
+            Ok(facts) => facts,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let reason = format!("permit '{target}': '{}' does not exist", place.display());
+                return Err(refused(reason));
+            }
+            Err(error) => return Err(CommandError::io("look at", place, error)),
+        };
+        let is = match (facts.is_symlink(), facts.is_dir()) {
+            (_, true) => continue,
+            (true, false) => "is a symbolic link",
+            (false, false) => "is not a folder",
+        };
+        return Err(refused(format!("permit '{target}': '{}' {is}", place.display()))
+            .hint("permit the folder itself, by its path without links"));
+    }
+    Ok(())
+}
+
+/// The sums of all writes to the permit's target.
+fn check_amounts(permit: &HostPermit, writes: &[PlannedWrite]) -> Result<(), CommandError> {
+    let of_target = || writes.iter().filter(|write| write.target == permit.target);
+    let size = sum(of_target().map(|write| Some(write.size)));
+    let written = sum(of_target().map(|write| write.written));
+    let rate = sum(of_target().map(|write| write.rate));
+    let rows = [
+        ("size", "size_max", size, permit.size_max, ""),
+        ("bytes written", "written_max", written, permit.written_max, ""),
+        ("write rate", "rate_max", rate, permit.rate_max, "/s"),
+    ];
+    for (what, key, asked, allowed, per) in rows {
+        let Some(allowed) = allowed else { continue };
+        let permit = shown(&permit.target);
+        match asked {
+            Some(asked) if asked <= allowed => {}
+            Some(asked) => {
+                return Err(refused(format!(
+                    "permit '{permit}': {what} {asked}{per} exceeds {key} of {allowed}{per}"
+                )));
+            }
+            None => {
+                return Err(refused(format!(
+                    "permit '{permit}': the plan does not limit its {what}; {key} is \
+                     {allowed}{per}"
+                ))
+                .hint("limit it in the spec"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// None if one of them is not limited.
+fn sum(amounts: impl Iterator<Item = Option<Bytes>>) -> Option<Bytes> {
+    let mut total = 0_u64;
+    for amount in amounts {
+        total = total.saturating_add(amount?.get());
+    }
+    Some(Bytes::new(total))
+}
+
+fn check_times(
+    plan: &PlannedWrites,
+    limits: &HostLimits,
+    now: SystemTime,
+) -> Result<(), CommandError> {
+    let unlimited = |limit: String| {
+        refused(format!("the plan does not limit its duration; {limit}"))
+            .hint("limit it in the spec")
+    };
+    if let Some(allowed) = limits.duration_max {
+        let limit = format!("duration_max is {allowed}");
+        let duration = plan.duration.ok_or_else(|| unlimited(limit))?;
+        if duration > allowed {
+            let reason =
+                format!("the plan takes {duration}, which exceeds duration_max of {allowed}");
+            return Err(refused(reason));
+        }
+    }
+    if let Some(hours) = limits.hours {
+        let limit = format!("hours are {hours} UTC");
+        let duration = plan.duration.ok_or_else(|| unlimited(limit))?;
+        check_hours(hours, now, duration)?;
+    }
+    Ok(())
+}
+
+/// The whole plan has to be within one span of permitted hours.
+fn check_hours(
+    hours: PermittedHours,
+    now: SystemTime,
+    duration: Nanos,
+) -> Result<(), CommandError> {
+    let since_epoch = Nanos::from(now.duration_since(UNIX_EPOCH).unwrap_or_default());
+    let of_day = since_epoch.get() % minutes(DAY_MINUTES).get();
+    // From the begin of the hours on, across midnight.
+    let day = minutes(DAY_MINUTES).get();
+    let since_begin = (of_day + day - minutes(hours.begin).get()) % day;
+    let length = minutes((hours.end + DAY_MINUTES - hours.begin) % DAY_MINUTES).get();
+    if since_begin.saturating_add(duration.get()) <= length {
+        return Ok(());
+    }
+    let minute = of_day / minutes(1).get();
+    let (hour, minute) = (minute / 60, minute % 60);
+    Err(refused(format!(
+        "a plan of {duration} that starts at {hour:02}:{minute:02} UTC is not within the hours \
+         {hours} UTC"
+    )))
+}
+
+fn minutes(count: u32) -> Nanos {
+    const MINUTE_SECONDS: u64 = 60;
+    Nanos::from_secs(u64::from(count) * MINUTE_SECONDS)
+}
+
+fn refused(reason: String) -> CommandError {
+    CommandError::cannot_measure(reason)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,272 @@
+//! Each limit of a permit, on both sides of its bound.
+
+use std::os::unix::fs::symlink;
+use std::time::Duration;
+
+use durio_command::{CommandErrorKind, error_chain};
+
+use super::*;
+use crate::host_file::TrustedCoordinator;
+
+const KEY: &str = "UKEY";
+
+/// A host with a folder for `data` and a device for `raw`.
+struct PermitCase {
+    folder: tempfile::TempDir,
+    file: HostFile,
+    plan: PlannedWrites,
+}
+
+fn permit(target: &str, place: PermittedPlace) -> HostPermit {
+    HostPermit {
+        coordinator: "storage".to_owned(),
+        target: target.to_owned(),
+        place,
+        size_max: Some(Bytes::from_gib(64)),
+        written_max: Some(Bytes::from_gib(4096)),
+        rate_max: None,
+    }
+}
+
+fn host() -> PermitCase {
+    let folder = tempfile::tempdir().unwrap();
+    // The place of temporary files may be reached by a link.
+    let place = folder.path().canonicalize().unwrap();
+    let device = PermittedPlace::Device { serial: "S64G".to_owned(), destroy: true };
+    let coordinator =
+        |name: &str, key: &str| TrustedCoordinator { name: name.to_owned(), key: key.to_owned() };
+    let file = HostFile {
+        name: None,
+        bus: None,
+        coordinators: vec![coordinator("storage", KEY), coordinator("other", "UOTHER")],
+        permits: vec![permit("data", PermittedPlace::Folder(place.clone())), permit("raw", device)],
+        limits: HostLimits::default(),
+    };
+    let write = PlannedWrite {
+        target: "data".to_owned(),
+        place: WritePlace::Folder(place),
+        size: Bytes::from_gib(64),
+        written: Some(Bytes::from_gib(4096)),
+        rate: None,
+        destroys: false,
+    };
+    let plan = PlannedWrites { writes: vec![write], duration: Some(Nanos::from_secs(3600)) };
+    PermitCase { folder, file, plan }
+}
+
+impl PermitCase {
+    fn asked(&self, seconds: u64, key: &str) -> Result<(), String> {
+        let now = UNIX_EPOCH + Duration::from_secs(seconds);
+        permitted(&self.plan, PermitSource::File(&self.file), now, key).map_err(|error| {
+            assert_eq!(error.kind, CommandErrorKind::CannotMeasure);
+            error_chain(&error).replace(&self.place(), "FOLDER")
+        })
+    }
+
+    fn refused(&self) -> String {
+        self.asked(0, KEY).unwrap_err()
+    }
+
+    fn place(&self) -> String {
+        self.folder.path().canonicalize().unwrap().display().to_string()
+    }
+
+    fn put_on_device(&mut self, serial: &str) {
+        let place = WritePlace::Device { path: "/dev/sdx".into(), serial: serial.to_owned() };
+        let write = &mut self.plan.writes[0];
+        (write.target, write.place, write.destroys) = ("raw".to_owned(), place, true);
+    }
+}
+
+#[test]
+fn what_the_file_permits_is_permitted_up_to_its_limits() {
+    let mut host = host();
+    assert_eq!(host.asked(0, KEY), Ok(()));
+    host.plan.writes[0].size = Bytes::new(Bytes::from_gib(64).get() + Bytes::from_gib(1).get());
+    assert_eq!(host.refused(), "permit 'data': size 65 GiB exceeds size_max of 64 GiB");
+    host.file.permits[0].size_max = None;
+    assert_eq!(host.asked(0, KEY), Ok(()));
+    host.plan.writes[0].written = Some(Bytes::from_gib(5120));
+    assert_eq!(host.refused(), "permit 'data': bytes written 5 TiB exceeds written_max of 4 TiB");
+    host.plan.writes[0].written = None;
+    assert_eq!(
+        host.refused(),
+        "permit 'data': the plan does not limit its bytes written; written_max is 4 TiB"
+    );
+    host.file.permits[0].written_max = None;
+    host.file.permits[0].rate_max = Some(Bytes::from_mib(200));
+    assert_eq!(
+        host.refused(),
+        "permit 'data': the plan does not limit its write rate; rate_max is 200 MiB/s"
+    );
+    host.plan.writes[0].rate = Some(Bytes::from_mib(200));
+    assert_eq!(host.asked(0, KEY), Ok(()));
+    host.plan.writes[0].rate = Some(Bytes::from_mib(201));
+    assert_eq!(host.refused(), "permit 'data': write rate 201 MiB/s exceeds rate_max of 200 MiB/s");
+}
+
+#[test]
+fn several_writes_to_one_target_are_added_up() {
+    let mut host = host();
+    host.plan.writes[0].size = Bytes::from_gib(32);
+    host.plan.writes[0].written = Some(Bytes::from_gib(1));
+    host.plan.writes.push(host.plan.writes[0].clone());
+    assert_eq!(host.asked(0, KEY), Ok(()));
+    host.plan.writes.push(host.plan.writes[0].clone());
+    assert_eq!(host.refused(), "permit 'data': size 96 GiB exceeds size_max of 64 GiB");
+}
+
+#[test]
+fn a_key_without_permits_and_an_unknown_key_are_refused() {
+    let mut host = host();
+    assert_eq!(
+        host.asked(0, "UEVIL").unwrap_err(),
+        "the coordinator's key 'UEVIL' is not in the host file"
+    );
+    assert_eq!(
+        host.asked(0, "UOTHER").unwrap_err(),
+        "coordinator 'other' has no permit for target 'data'"
+    );
+    host.plan.writes[0].target = "logs".to_owned();
+    assert_eq!(host.refused(), "coordinator 'storage' has no permit for target 'logs'");
+    host.plan.writes.clear();
+    assert_eq!(host.asked(0, KEY), Ok(()), "a plan that writes nothing");
+    assert!(host.asked(0, "UEVIL").is_err(), "and of an unknown key not even that");
+}
+
+#[test]
+fn a_device_is_overwritten_by_serial_and_consent_only() {
+    let mut host = host();
+    host.put_on_device("S64G");
+    assert_eq!(host.asked(0, KEY), Ok(()));
+    host.put_on_device("S64H");
+    assert_eq!(
+        host.refused(),
+        "permit 'raw' is for the device with serial 'S64G'; the plan writes to 'S64H'"
+    );
+    host.put_on_device("S64G");
+    host.file.permits[1].place =
+        PermittedPlace::Device { serial: "S64G".to_owned(), destroy: false };
+    assert_eq!(
+        host.refused(),
+        "permit 'raw' does not allow overwriting the device with serial 'S64G'"
+    );
+    host.plan.writes[0].target = "data".to_owned();
+    assert_eq!(
+        host.refused(),
+        "permit 'data' is for the folder 'FOLDER'; the plan writes to the device '/dev/sdx'"
+    );
+    let folder = WritePlace::Folder("/srv/x".into());
+    (host.plan.writes[0].target, host.plan.writes[0].place) = ("raw".to_owned(), folder);
+    assert_eq!(
+        host.refused(),
+        "permit 'raw' is for the device with serial 'S64G'; the plan writes to the folder '/srv/x'"
+    );
+}
+
+#[test]
+fn a_folder_is_the_permitted_one_or_below_and_reached_without_links() {
+    let mut host = host();
+    let place = PathBuf::from(host.place());
+    std::fs::create_dir(place.join("below")).unwrap();
+    std::fs::write(place.join("file"), "").unwrap();
+    symlink("/tmp", place.join("link")).unwrap();
+    std::fs::create_dir(place.join("below/deeper")).unwrap();
+    symlink(place.join("below"), place.join("inside")).unwrap();
+    let outside = |path: &str| {
+        format!("permit 'data' is for the folder 'FOLDER'; the plan writes to '{path}'")
+    };
+    let rows = [
+        (place.join("below"), Ok(())),
+        (place.join("below/deeper"), Ok(())),
+        ("/srv".into(), Err(outside("/srv"))),
+        (place.join("../x"), Err(outside("FOLDER/../x"))),
+        (format!("{}-other", place.display()).into(), Err(outside("FOLDER-other"))),
+        (place.join("absent"), Err("permit 'data': 'FOLDER/absent' does not exist".to_owned())),
+        (place.join("file"), Err("permit 'data': 'FOLDER/file' is not a folder".to_owned())),
+        (place.join("link"), Err("permit 'data': 'FOLDER/link' is a symbolic link".to_owned())),
+        (
+            place.join("inside/deeper"),
+            Err("permit 'data': 'FOLDER/inside' is a symbolic link".to_owned()),
+        ),
+    ];
+    for (path, expected) in rows {
+        host.plan.writes[0].place = WritePlace::Folder(path.clone());
+        assert_eq!(host.asked(0, KEY), expected, "{}", path.display());
+    }
+    // Also where the file itself names the link.
+    host.file.permits[0].place = PermittedPlace::Folder(place.join("inside"));
+    host.plan.writes[0].place = WritePlace::Folder(place.join("inside"));
+    assert_eq!(host.refused(), "permit 'data': 'FOLDER/inside' is a symbolic link");
+    host.file.permits[0].place = PermittedPlace::Folder(place.clone());
+    host.plan.writes[0].place = WritePlace::Folder(place);
+    host.plan.writes[0].destroys = true;
+    assert_eq!(
+        host.refused(),
+        "permit 'data' is for new files; the plan overwrites existing files in 'FOLDER'"
+    );
+}
+
+#[test]
+fn a_plan_is_within_its_duration_and_its_hours() {
+    const HOUR: u64 = 3600;
+    let mut host = host();
+    host.file.limits.duration_max = Some(Nanos::from_secs(HOUR));
+    assert_eq!(host.asked(0, KEY), Ok(()));
+    host.plan.duration = Some(Nanos::from_secs(2 * HOUR));
+    assert_eq!(host.refused(), "the plan takes 2 h, which exceeds duration_max of 1 h");
+    host.plan.duration = None;
+    assert_eq!(host.refused(), "the plan does not limit its duration; duration_max is 1 h");
+
+    host.file.limits.duration_max = None;
+    host.file.limits.hours = Some("20:00-06:00".parse().unwrap());
+    assert_eq!(host.refused(), "the plan does not limit its duration; hours are 20:00-06:00 UTC");
+    host.plan.duration = Some(Nanos::from_secs(2 * HOUR));
+    let refused = |at: &str| {
+        let plan = format!("a plan of 2 h that starts at {at} UTC");
+        Err(format!("{plan} is not within the hours 20:00-06:00 UTC"))
+    };
+    let day = 24 * HOUR;
+    let rows = [
+        (20 * HOUR, Ok(())),
+        (20 * HOUR - 1, refused("19:59")),
+        (23 * HOUR, Ok(())),
+        (day, Ok(())),
+        (day + 4 * HOUR, Ok(())),
+        (day + 4 * HOUR + 1, refused("04:00")),
+        (day + 6 * HOUR, refused("06:00")),
+        (day + 12 * HOUR + 34 * 60, refused("12:34")),
+    ];
+    for (seconds, expected) in rows {
+        assert_eq!(host.asked(seconds, KEY), expected, "{seconds} s");
+    }
+    // Within one day.
+    host.file.limits.hours = Some("08:00-10:00".parse().unwrap());
+    assert_eq!(host.asked(8 * HOUR, KEY), Ok(()));
+    assert_eq!(
+        host.asked(8 * HOUR + 60, KEY).unwrap_err(),
+        "a plan of 2 h that starts at 08:01 UTC is not within the hours 08:00-10:00 UTC"
+    );
+}
+
+#[test]
+fn by_ssh_without_a_file_only_new_files_in_the_folders_of_the_operator() {
+    let mut host = host();
+    let targets = [("data".to_owned(), PathBuf::from(host.place()))];
+    let asked = |host: &PermitCase| {
+        let source = PermitSource::Targets(&targets);
+        permitted(&host.plan, source, UNIX_EPOCH, "").map_err(|error| error_chain(&error))
+    };
+    assert_eq!(asked(&host), Ok(()));
+    host.plan.writes[0].destroys = true;
+    let sentence = asked(&host).unwrap_err();
+    assert!(sentence.starts_with("permit 'data' is for new files; "), "{sentence}");
+    host.plan.writes[0].destroys = false;
+    host.plan.writes[0].target = "logs".to_owned();
+    assert_eq!(asked(&host).unwrap_err(), "target 'logs' is not among the folders of --target");
+    host.put_on_device("S64G");
+    assert_eq!(
+        asked(&host).unwrap_err(),
+        "target 'raw' is a device, and this host has no host file"
+    );
+}

@@ -1,0 +1,531 @@
+//! The coordinator: drives [`CoordinatorMachine`], whose inputs come from the bus, the clock, the
+//! sessions of the hosts and the operator.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use durio_agree::bus_rights::coordinator_permissions;
+use durio_agree::coordinator::{
+    CampaignLimits, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, CoordinatorMachine,
+    OperatorOrder,
+};
+use durio_agree::message::{Body, BusMessage, COORDINATOR, MessageError, PlanSummary, Recipient};
+use durio_agree::sign::{SigningKey, TrustedKeys};
+use durio_base::{Nanos, counted};
+use durio_block::{Clock as _, MonotonicClock};
+use durio_command::{CommandError, CommandErrorKind};
+use durio_record::fleet::{
+    CampaignEvent, CampaignFolder, CampaignOutcome, CampaignPolicy, HostChange, HostState,
+    TimedCampaignEvent,
+};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::bus::{BusEvent, BusLink, PrivateBus};
+use crate::invitation::Invitation;
+use crate::launch::{LaunchSettings, LinkEvent, PushedPrograms, Ssh, keep};
+use crate::programs::nats_server;
+use crate::terminal::{self, ProgressTerminal, plan_text, progress_text, urgent};
+
+/// The time between two probes of a host's clock.
+const TICK: Duration = Duration::from_millis(20);
+
+/// In the campaign's folder, for its time.
+const BUS_FOLDER: &str = "bus";
+const REACH_MAX: Duration = Duration::from_secs(10);
+/// Four orders to stop.
+const STOP_REPEATED: Duration = Duration::from_secs(2);
+
+/// One run on each host.
+pub(crate) struct Pass<'c> {
+    pub(crate) folder: &'c CampaignFolder,
+    pub(crate) launch: &'c LaunchSettings,
+    /// Its identifier, which hosts refuse to run twice.
+    pub(crate) campaign: String,
+    /// The hosts that are asked.
+    pub(crate) hosts: Vec<String>,
+    pub(crate) policy: CampaignPolicy,
+    /// What an earlier process recorded of it.
+    pub(crate) history: Option<(Vec<HostChange>, Vec<TimedCampaignEvent>)>,
+    /// Of its begin, since that of the first pass.
+    pub(crate) offset: Nanos,
+    pub(crate) key: &'c SigningKey,
+    /// Its plans are shown.
+    pub(crate) is_first: bool,
+    pub(crate) is_agreed: bool,
+}
+
+/// How a pass ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PassEnd {
+    pub(crate) outcome: CampaignOutcome,
+    /// By the user's wish.
+    pub(crate) is_interrupted: bool,
+}
+
+enum CoordinatorEvent {
+    Bus(BusEvent),
+    Link(LinkEvent),
+    Agreed(bool),
+}
+
+struct Coordinator<'c> {
+    pass: Pass<'c>,
+    machine: CoordinatorMachine,
+    keys: TrustedKeys,
+    server: PrivateBus,
+    link: BusLink,
+    is_bus_up: bool,
+    terminal: &'c mut ProgressTerminal,
+    began: Instant,
+    heard: BTreeMap<String, Instant>,
+    plans: BTreeMap<String, PlanSummary>,
+    /// Those that were shown.
+    hints: BTreeSet<&'static str>,
+    is_stopping: bool,
+    outcome: Option<CampaignOutcome>,
+    events: UnboundedSender<CoordinatorEvent>,
+}
+
+fn now() -> Nanos {
+    Nanos::new(MonotonicClock.now().0)
+}
+
+/// Signals that end a campaign in order.
+struct StopSignals([Signal; 3]);
+
+impl StopSignals {
+    fn new() -> io::Result<Self> {
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        let [interrupt, terminate, hangup] = kinds.map(signal);
+        Ok(Self([interrupt?, terminate?, hangup?]))
+    }
+
+    async fn next(&mut self) {
+        let [interrupt, terminate, hangup] = &mut self.0;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+}
+
+/// Makes one run on each host, and collects the run folders.
+///
+/// # Errors
+/// If the bus cannot be started, the campaign folder cannot be written, or the user does not wait for
+/// the hosts to stop.
+pub(crate) async fn coordinate(
+    pass: Pass<'_>,
+    terminal: &mut ProgressTerminal,
+) -> Result<PassEnd, CommandError> {
+    let mut signals = StopSignals::new().map_err(CommandError::cannot)?;
+    raise_file_limit(pass.hosts.len())?;
+    let programs = match pass.launch.push {
+        true => Some(PushedPrograms::of_this_machine()?),
+        false => None,
+    };
+    let server = PrivateBus::start(
+        (nats_server()?, pass.folder.path().join(BUS_FOLDER)),
+        &pass.campaign,
+        pass.key,
+    )?;
+    let starting = Semaphore::new(pass.launch.fanout);
+    let config = pass.launch.ssh_config.clone();
+    let ssh = Arc::new(Ssh { config, bus_port: server.port(), programs, starting });
+    let (events, mut inbox) = unbounded_channel();
+    let mut coordinator = Coordinator::new(pass, server, events, terminal).await?;
+    let (over, is_over) = watch::channel(false);
+    let mut sessions = coordinator.invite(&ssh, &is_over)?;
+    let result = coordinator.serve(&mut inbox, &mut signals).await;
+    if result.as_ref().is_err_and(|error| error.kind != CommandErrorKind::Interrupted) {
+        coordinator.stop_unrecorded().await;
+    }
+    coordinator.link.flush().await;
+    // Sessions end in order: hosts remove what was copied to them.
+    let _ = over.send(true);
+    while sessions.join_next().await.is_some() {}
+    coordinator.server.stop().await;
+    coordinator.terminal.clear();
+    result
+}
+
+/// Each session has three streams, and its tunnel a connection to the bus, which inherits the limit:
+/// more than the 1,024 files that systems allow at first.
+fn raise_file_limit(hosts: usize) -> Result<(), CommandError> {
+    const FILES_PER_HOST: u64 = 6;
+    const OTHER_FILES: u64 = 200;
+    let wanted = FILES_PER_HOST * hosts as u64 + OTHER_FILES;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return Ok(());
+    }
+    if let Some(maximum) = limit.maximum.filter(|maximum| *maximum < wanted) {
+        let hosts = counted(hosts as u64, "host");
+        let text = format!("{hosts} need {wanted} open files, and the limit is {maximum}");
+        return Err(
+            CommandError::cannot_measure(text).hint(format!("ulimit -Hn {wanted}, as root"))
+        );
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..limit }).map_err(|error| {
+        CommandError::cannot(error).context("cannot raise the limit of open files")
+    })
+}
+
+impl<'c> Coordinator<'c> {
+    async fn new(
+        pass: Pass<'c>,
+        server: PrivateBus,
+        events: UnboundedSender<CoordinatorEvent>,
+        terminal: &'c mut ProgressTerminal,
+    ) -> Result<Self, CommandError> {
+        let manifest = &pass.folder.manifest;
+        let config = CoordinatorConfig {
+            campaign: pass.campaign.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            hosts: pass.hosts.clone(),
+            policy: pass.policy.clone(),
+            spec: manifest.spec.clone(),
+            limits: CampaignLimits {
+                lost_wait: Nanos::new(pass.launch.lost_wait_ns),
+                ..CampaignLimits::default()
+            },
+            fault: None,
+        };
+        let (machine, effects) = match &pass.history {
+            Some((changes, lines)) => CoordinatorMachine::resume(config, changes, lines, now()),
+            None => (CoordinatorMachine::new(config, now()), Vec::new()),
+        };
+        let rights = coordinator_permissions(&pass.campaign);
+        let hear = {
+            let events = events.clone();
+            move |event| {
+                let _ = events.send(CoordinatorEvent::Bus(event));
+            }
+        };
+        let address = server.address();
+        // Without the inbox: the machine's questions are messages like others.
+        let subjects = &rights.subscribe[..1];
+        let link = BusLink::connect(&address, (pass.key, COORDINATOR), subjects, hear).await?;
+        let mut coordinator = Self {
+            pass,
+            machine,
+            keys: TrustedKeys::default(),
+            server,
+            link,
+            // The machine begins with a bus that can be reached.
+            is_bus_up: true,
+            terminal,
+            began: Instant::now(),
+            heard: BTreeMap::new(),
+            plans: BTreeMap::new(),
+            hints: BTreeSet::new(),
+            is_stopping: false,
+            outcome: None,
+            events,
+        };
+        coordinator.carry_out(effects).await?;
+        Ok(coordinator)
+    }
+
+    /// Starts a session for each host.
+    fn invite(
+        &self,
+        ssh: &Arc<Ssh>,
+        is_over: &watch::Receiver<bool>,
+    ) -> Result<JoinSet<()>, CommandError> {
+        let mut sessions = JoinSet::new();
+        let (links, mut heard) = unbounded_channel();
+        for host in self.pass.launch.ssh_hosts()? {
+            if !self.pass.hosts.contains(&host.name) {
+                continue;
+            }
+            let invitation = Invitation {
+                campaign: self.pass.campaign.clone(),
+                host: host.name.clone(),
+                coordinator: self.pass.key.public(),
+                // Each session has its own port.
+                bus: String::new(),
+                run: self.pass.launch.run.clone(),
+                targets: self.pass.launch.targets.clone(),
+            };
+            let host = (host, self.pass.history.is_some());
+            let session = keep(ssh.clone(), host, invitation, links.clone(), is_over.clone());
+            sessions.spawn(session);
+        }
+        let events = self.events.clone();
+        tokio::spawn(async move {
+            while let Some(event) = heard.recv().await {
+                let _ = events.send(CoordinatorEvent::Link(event));
+            }
+        });
+        Ok(sessions)
+    }
+
+    async fn serve(
+        &mut self,
+        inbox: &mut UnboundedReceiver<CoordinatorEvent>,
+        signals: &mut StopSignals,
+    ) -> Result<PassEnd, CommandError> {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                event = inbox.recv() => {
+                    if let Some(input) = event.and_then(|event| self.input(event)) {
+                        self.feed(input).await?;
+                    }
+                }
+                _ = ticks.tick() => {
+                    self.server.maintain()?;
+                    if !self.is_reaching() {
+                        self.feed(CoordinatorInput::Tick).await?;
+                    }
+                    self.show_progress();
+                }
+                () = signals.next() => self.stop().await?,
+            }
+            if let Some(outcome) = self.outcome {
+                return Ok(PassEnd { outcome, is_interrupted: self.is_stopping });
+            }
+        }
+    }
+
+    /// True while sessions to the hosts of an earlier process are made: their silence means nothing.
+    fn is_reaching(&self) -> bool {
+        let is_awaited = |host: &String| {
+            let is_over = self.machine.state(host).is_none_or(HostState::is_final);
+            !is_over && !self.heard.contains_key(host)
+        };
+        self.pass.history.is_some()
+            && self.began.elapsed() < REACH_MAX
+            && self.pass.hosts.iter().any(is_awaited)
+    }
+
+    async fn stop(&mut self) -> Result<(), CommandError> {
+        if std::mem::replace(&mut self.is_stopping, true) {
+            let text = "left while hosts were stopping";
+            return Err(CommandError::new(CommandErrorKind::Interrupted, text).hint(format!(
+                "durio fleet resume {} continues, and collects what the hosts have",
+                durio_base::shell_word(&self.pass.folder.path().to_string_lossy())
+            )));
+        }
+        self.terminal.remark("durio: stopping all hosts, and collecting what they have");
+        self.feed(CoordinatorInput::Operator(OperatorOrder::Stop)).await
+    }
+
+    /// Stops the hosts when nothing can be recorded any more, because the disk is full for example: they
+    /// keep their runs, and `collect` fetches them.
+    async fn stop_unrecorded(&mut self) {
+        let mut input = CoordinatorInput::Operator(OperatorOrder::Stop);
+        let until = Instant::now() + STOP_REPEATED;
+        while Instant::now() < until {
+            for effect in self.machine.handle(now(), input, &self.keys) {
+                if let CoordinatorEffect::Send { to, message } = effect {
+                    // The first error is the one to show.
+                    let _ = self.send(&to, message).await;
+                }
+            }
+            input = CoordinatorInput::Tick;
+            tokio::time::sleep(TICK).await;
+        }
+    }
+
+    fn input(&mut self, event: CoordinatorEvent) -> Option<CoordinatorInput> {
+        match event {
+            CoordinatorEvent::Bus(BusEvent::Up(is_up)) => {
+                let has_changed = std::mem::replace(&mut self.is_bus_up, is_up) != is_up;
+                has_changed.then_some(CoordinatorInput::Bus(is_up))
+            }
+            CoordinatorEvent::Bus(BusEvent::Message { subject, bytes }) => {
+                // c.CAMPAIGN.h.HOST.KIND, where ',' separates what '.' does in names.
+                let host = subject.split('.').nth(3)?.replace(',', ".");
+                self.message(host, &bytes)
+            }
+            CoordinatorEvent::Link(LinkEvent::Key { host, key }) => {
+                match self.keys.trust(&host, &key) {
+                    Ok(()) => self.server.admit(&host, &key),
+                    Err(error) => self.terminal.remark(&format!("durio: {host}: {error}")),
+                }
+                None
+            }
+            CoordinatorEvent::Link(LinkEvent::Unreachable { host, reason, hint }) => {
+                if self.machine.state(&host) != Some(HostState::Asked) {
+                    self.terminal.remark(&format!("durio: {host}: {reason}"));
+                }
+                // Hundreds of hosts may have the same reason.
+                if let Some(hint) = hint.filter(|hint| self.hints.insert(hint)) {
+                    self.terminal.remark(&format!("hint: {hint}"));
+                }
+                Some(CoordinatorInput::Unreachable { host, reason })
+            }
+            CoordinatorEvent::Agreed(true) => Some(CoordinatorInput::Operator(OperatorOrder::Go)),
+            CoordinatorEvent::Agreed(false) => {
+                self.is_stopping = true;
+                Some(CoordinatorInput::Operator(OperatorOrder::Stop))
+            }
+        }
+    }
+
+    fn message(&mut self, host: String, bytes: &[u8]) -> Option<CoordinatorInput> {
+        let message = match BusMessage::decode(bytes) {
+            Ok(message) => message,
+            Err(MessageError::Protocol { protocol, .. }) => {
+                return Some(CoordinatorInput::OtherProtocol { host, protocol });
+            }
+            // Of a host that does not keep to the rules: silence is what the machine sees.
+            Err(_) => return None,
+        };
+        if let Body::Status(status) = &message.body {
+            self.heard.insert(host.clone(), Instant::now());
+            if let Some(plan) = &status.plan {
+                self.plans.entry(plan.plan_digest.clone()).or_insert_with(|| plan.clone());
+            }
+        }
+        Some(CoordinatorInput::Message { host, message })
+    }
+
+    async fn feed(&mut self, input: CoordinatorInput) -> Result<(), CommandError> {
+        let effects = self.machine.handle(now(), input, &self.keys);
+        self.carry_out(effects).await
+    }
+
+    async fn carry_out(&mut self, effects: Vec<CoordinatorEffect>) -> Result<(), CommandError> {
+        for effect in effects {
+            match effect {
+                CoordinatorEffect::Send { to, message } => self.send(&to, message).await?,
+                CoordinatorEffect::Change(change) => self.record_change(change)?,
+                CoordinatorEffect::Event(event) => self.record_event(event)?,
+                CoordinatorEffect::AskOperator { plans } => self.ask(&plans),
+                CoordinatorEffect::Store { host, run, file, offset, bytes } => {
+                    self.store((&host, &run), &file, offset, &bytes)?;
+                }
+                CoordinatorEffect::Finish(outcome) => self.outcome = Some(outcome),
+            }
+        }
+        Ok(())
+    }
+
+    async fn send(&self, to: &Recipient, mut message: BusMessage) -> Result<(), CommandError> {
+        // What the client would keep until the bus is back is stale then; orders are repeated.
+        if !self.is_bus_up {
+            return Ok(());
+        }
+        let bytes = message.signed_bytes().map_err(CommandError::cannot)?;
+        message.signature = Some(self.pass.key.sign(&bytes)?);
+        let encoded = message.encode().map_err(CommandError::cannot)?;
+        self.link.publish(message.subject(to), encoded).await;
+        Ok(())
+    }
+
+    fn record_change(&mut self, mut change: HostChange) -> Result<(), CommandError> {
+        change.at = self.since_first_pass(change.at);
+        if let (HostState::Collected, Some(run)) = (change.state, &change.run) {
+            // The record must not say that a folder is here which a power cut can take.
+            sync_run(self.pass.folder, &change.host, run)?;
+        }
+        let HostChange { host, state, reason, .. } = &change;
+        let is_told = matches!(state, HostState::Failed | HostState::Stopped);
+        if let (true, Some(reason)) = (is_told, reason) {
+            let word = if *state == HostState::Failed { "failed" } else { "stopped" };
+            self.terminal.remark(&format!("durio: {host} {word}: {reason}"));
+        }
+        Ok(self.pass.folder.append_change(&change)?)
+    }
+
+    fn record_event(&mut self, mut line: TimedCampaignEvent) -> Result<(), CommandError> {
+        line.at = self.since_first_pass(line.at);
+        if let CampaignEvent::BarrierOrdered { start_ns, .. } = &mut line.event {
+            *start_ns = start_ns.saturating_add(self.pass.offset.get());
+        }
+        if let Some(text) = urgent(&line.event) {
+            self.terminal.remark(&format!("durio: {text}"));
+        }
+        Ok(self.pass.folder.append_event(&line)?)
+    }
+
+    fn since_first_pass(&self, at: Nanos) -> Nanos {
+        Nanos::new(at.get().saturating_add(self.pass.offset.get()))
+    }
+
+    /// Shows what would run, and asks.
+    fn ask(&mut self, plans: &BTreeMap<String, Vec<String>>) {
+        let shown = plans.iter().filter(|_| self.pass.is_first);
+        for (digest, hosts) in shown {
+            let plan = self.plans.get(digest);
+            self.terminal.remark(&format!("durio: {}", plan_text(plan, hosts)));
+        }
+        let targets = self.pass.launch.targets.iter().filter(|_| self.pass.is_first);
+        for target in targets {
+            let (name, path) = (&target.name, target.path.display());
+            self.terminal.remark(&format!("durio:   target {name} is {path} on each host"));
+        }
+        if self.pass.is_agreed {
+            let _ = self.events.send(CoordinatorEvent::Agreed(true));
+            return;
+        }
+        let hosts = plans.values().map(|hosts| hosts.len() as u64).sum();
+        let question = format!("Run it on {}?", counted(hosts, "host"));
+        let events = self.events.clone();
+        // On another thread: a terminal cannot be waited for otherwise, and heartbeats continue.
+        std::thread::spawn(move || {
+            let _ = events.send(CoordinatorEvent::Agreed(terminal::agreed(&question)));
+        });
+    }
+
+    fn store(
+        &self,
+        (host, run): (&str, &str),
+        file: &str,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), CommandError> {
+        let folder = self.pass.folder.make_run(host, run)?;
+        let write = || -> io::Result<()> {
+            if offset == 0 {
+                // A first attempt may have left it.
+                folder.remove_file(file)?;
+                folder.make_file(file)?.write_all_at(bytes, 0)
+            } else {
+                folder.open_own(file)?.write_all_at(bytes, offset)
+            }
+        };
+        write().map_err(|error| CommandError::io("write", &folder.path().join(file), error))
+    }
+
+    fn show_progress(&mut self) {
+        let Self { machine, heard, began, pass, terminal, .. } = self;
+        terminal.progress(|| {
+            let states = pass.hosts.iter().filter_map(|host| Some((host, machine.state(host)?)));
+            let silent = |host: &&String| {
+                machine.state(host) == Some(HostState::Lost)
+                    || (!machine.is_alive(host) && heard.contains_key(*host))
+            };
+            let silent = pass
+                .hosts
+                .iter()
+                .filter(silent)
+                .filter_map(|host| Some((host.as_str(), heard.get(host)?.elapsed().as_secs())));
+            progress_text(began.elapsed().as_secs(), states.map(|(_, state)| state), silent)
+        });
+    }
+}
+
+fn sync_run(folder: &CampaignFolder, host: &str, run: &str) -> Result<(), CommandError> {
+    let folder = folder.make_run(host, run)?;
+    let sync = || -> io::Result<()> {
+        for name in folder.names()? {
+            folder.open_file(&name)?.sync_all()?;
+        }
+        folder.sync()
+    };
+    sync().map_err(|error| CommandError::io("sync", folder.path(), error))
+}

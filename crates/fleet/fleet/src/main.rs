@@ -1,0 +1,86 @@
+//! `durio-fleet`: what `durio fleet` needs a network for. The only program with an asynchronous
+//! runtime: a process that measures has none.
+//!
+//! ```text
+//!  coordinator ─ private nats-server ─ ssh -R ─► agent on each host ─ gate ─► durio run
+//! ```
+//!
+//! The rules are in `durio-agree`, as machines that have neither clock nor socket. This program gives
+//! them both, and carries out what they order.
+
+mod agent;
+mod bus;
+mod campaign;
+mod carrier;
+mod child;
+mod coordinate;
+mod invitation;
+mod launch;
+mod options;
+mod programs;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use durio_command::{CommandError, CommandErrorKind, error_chain};
+
+use options::{CoordinatorCommand, ProgramArguments};
+
+/// The exit codes of durio.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FleetExit {
+    Fine,
+    /// Not every host of the campaign has a result.
+    Negative,
+    Failed(CommandErrorKind),
+    /// That of `durio fleet report`.
+    Report(u8),
+}
+
+impl FleetExit {
+    fn number(self) -> u8 {
+        match self {
+            Self::Fine => 0,
+            Self::Negative => 1,
+            Self::Report(code) => code,
+            Self::Failed(CommandErrorKind::WrongUse) => 2,
+            Self::Failed(CommandErrorKind::Fault) => 4,
+            Self::Failed(CommandErrorKind::Interrupted) => 130,
+            Self::Failed(_) => 3,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = match ProgramArguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help goes to stdout and is fine; a closed pipe is the reader's wish.
+            let _ = error.print();
+            return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
+        }
+    };
+    let exit = execute(arguments.command).unwrap_or_else(|error| {
+        terminal::remark(&format!("durio: {}", error_chain(&error)));
+        error.hints.iter().for_each(|hint| terminal::remark(&format!("hint: {hint}")));
+        FleetExit::Failed(error.kind)
+    });
+    ExitCode::from(exit.number())
+}
+
+fn execute(command: CoordinatorCommand) -> Result<FleetExit, CommandError> {
+    match command {
+        CoordinatorCommand::Run(arguments) => campaign::run(&arguments),
+        CoordinatorCommand::Confirm(arguments) => campaign::confirm(&arguments),
+        CoordinatorCommand::Status { folder } => campaign::status(&folder),
+        CoordinatorCommand::Stop { folder } => campaign::stop(&folder),
+        CoordinatorCommand::Resume(arguments) => campaign::resume(&arguments),
+        CoordinatorCommand::Collect(arguments) => campaign::collect(&arguments),
+        CoordinatorCommand::Join => carrier::join().map(|()| FleetExit::Fine),
+        CoordinatorCommand::Agent => agent::agent().map(|()| FleetExit::Fine),
+        CoordinatorCommand::BusServer { program, folder } => {
+            Err(bus::become_server(&program, &folder))
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use durio_base::Nanos;
+use durio_record::fleet::{Barrier, LostPolicy};
+
+use crate::invitation::HostTarget;
+
+/// The exit codes, for `--help`.
+const TABLE: &str = "\
+FleetExit codes:
+  0    success
+  1    a goal was missed, or hosts are missing
+  2    usage error
+  3    cannot be measured here; the reason is on stderr
+  4    internal error
+  130  interrupted; what the hosts have was collected";
+
+/// Measure many hosts as one: starts durio on each by ssh, and coordinates them over NATS
+///
+/// durio fleet starts this program. The hosts need durio and durio-fleet, or --push; this machine
+/// needs ssh and nats-server, which listens on loopback and which the hosts reach through ssh.
+#[derive(Debug, Parser)]
+#[command(name = "durio-fleet", version, verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct ProgramArguments {
+    #[command(subcommand)]
+    pub(crate) command: CoordinatorCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CoordinatorCommand {
+    Run(Box<RunArguments>),
+    Confirm(ConfirmArguments),
+    /// Show the hosts of a campaign, running or ended
+    Status {
+        /// Folder of the campaign
+        folder: PathBuf,
+    },
+    /// Stop a running campaign: hosts end their runs, which are collected
+    Stop {
+        /// Folder of the campaign
+        folder: PathBuf,
+    },
+    /// Continue a campaign whose coordinator ended before it
+    Resume(AgainArguments),
+    /// Fetch the runs of hosts that were lost, and are back
+    Collect(AgainArguments),
+    /// Take part in a campaign; reads the invitation of a coordinator on stdin
+    Join,
+    /// Serve a campaign on this host; join starts this
+    #[command(name = crate::carrier::AGENT_COMMAND, hide = true)]
+    Agent,
+    /// Become the private server of a campaign; run starts this
+    #[command(name = crate::bus::SERVER_COMMAND, hide = true)]
+    BusServer {
+        program: PathBuf,
+        folder: PathBuf,
+    },
+}
+
+/// Run a spec on every host at the same time, collect the runs and report
+///
+/// Every host plans the spec with its own durio first, and nothing is written before all plans are
+/// known. The measured steps start at one time. Each host's run folder is collected into the
+/// campaign's folder, and durio fleet report reads that.
+///
+///   durio fleet run db-ladder --hosts db[01-40] --target data=/srv/data
+///   durio fleet run my-spec.toml --hosts hosts.txt --target data=/srv/data --push -o campaign
+///
+/// A host that falls silent is lost: the others go on unless --lost stop. Its run ends by itself, and
+/// is collected if the host comes back before the end, or later by durio fleet collect.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct RunArguments {
+    /// Campaign to run: a TOML file, or the name of a built-in spec (durio plan lists them)
+    #[arg(value_name = "SPEC")]
+    pub(crate) spec: PathBuf,
+
+    /// Hosts: a list such as db[001-250],root@log1:2222, a file with one per line, or an inventory of
+    /// Ansible [default: $DURIO_HOSTS]
+    #[arg(long, value_name = "HOSTS", help_heading = "Hosts")]
+    pub(crate) hosts: Option<OsString>,
+
+    /// Group of the inventory
+    #[arg(long, value_name = "GROUP", help_heading = "Hosts")]
+    pub(crate) group: Option<String>,
+
+    /// Configuration file of ssh, instead of the user's
+    #[arg(long, value_name = "FILE", help_heading = "Hosts")]
+    pub(crate) ssh_config: Option<PathBuf>,
+
+    /// ssh sessions that are started at a time; a bastion may refuse more
+    #[arg(long, value_name = "N", default_value_t = 32, help_heading = "Hosts",
+          value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    pub(crate) fanout: u16,
+
+    /// Copy durio and durio-fleet of this machine to a temporary folder of each host, which is removed
+    /// at the end
+    #[arg(long, help_heading = "Hosts")]
+    pub(crate) push: bool,
+
+    /// Where a target of the spec is on every host; only new files of durio are made there
+    #[arg(long = "target", value_name = "NAME=PATH", help_heading = "What")]
+    pub(crate) targets: Vec<HostTarget>,
+
+    /// Make this many runs on each host, one after the other; three show smaller differences
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What",
+          value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) repeat: u32,
+
+    /// Steps that start at one time [default: start; step with --shared]
+    #[arg(long, value_enum, help_heading = "What")]
+    pub(crate) barrier: Option<BarrierOption>,
+
+    /// The targets of all hosts are one storage: its load ends when the coordinator is silent for 30 s
+    #[arg(long, help_heading = "What")]
+    pub(crate) shared: bool,
+
+    /// What the others do when a host is lost
+    #[arg(long, value_enum, default_value = "go-on", help_heading = "Policy")]
+    pub(crate) lost: LostOption,
+
+    /// Stop if fewer hosts remain: a number, or a share such as 95%
+    #[arg(long, value_name = "N", default_value = "1", help_heading = "Policy")]
+    pub(crate) min_hosts: HostsMin,
+
+    /// How long to wait for lost hosts when all others have ended
+    #[arg(long, value_name = "TIME", default_value = "60s", help_heading = "Policy")]
+    pub(crate) lost_wait: Nanos,
+
+    /// Name of the campaign and of its runs
+    #[arg(long, value_name = "NAME", help_heading = "Output")]
+    pub(crate) name: Option<String>,
+
+    /// Folder to make for the campaign [default: one with the time in its name, here]
+    #[arg(short = 'o', long = "output", value_name = "FOLDER", help_heading = "Output")]
+    pub(crate) folder: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) common: CommonArguments,
+}
+
+/// Run the suspects of a campaign again, with other hosts for comparison, and name or clear them
+///
+/// Of thousands of results the worst are picked, and their luck does not last: only runs that were
+/// made for the purpose can tell a slow host from an unlucky one. Each suspect and as many other hosts
+/// of its kind make five further runs, at the same time.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct ConfirmArguments {
+    /// Folder of the campaign
+    pub(crate) folder: PathBuf,
+
+    /// Runs of each host; fewer than 5 decide nothing
+    #[arg(long, value_name = "N", default_value_t = 5,
+          value_parser = clap::value_parser!(u32).range(5..=100))]
+    pub(crate) repeat: u32,
+
+    #[command(flatten)]
+    pub(crate) common: CommonArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgainArguments {
+    /// Folder of the campaign
+    pub(crate) folder: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) common: CommonArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CommonArguments {
+    /// File with the seed of the key that signs orders, which the hosts' /etc/durio/fleet.toml names
+    /// [default: a new key, for hosts without that file]
+    #[arg(long, value_name = "FILE", help_heading = "Policy")]
+    pub(crate) key: Option<PathBuf>,
+
+    /// Do not ask for confirmation
+    #[arg(long, help_heading = "Policy")]
+    pub(crate) yes: bool,
+
+    /// Do not show progress on stderr
+    #[arg(short, long, help_heading = "Output")]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BarrierOption {
+    /// The first one; each host continues by itself
+    Start,
+    /// The first one of each section
+    Section,
+    /// All
+    Step,
+}
+
+impl From<BarrierOption> for Barrier {
+    fn from(option: BarrierOption) -> Self {
+        match option {
+            BarrierOption::Start => Self::Start,
+            BarrierOption::Section => Self::Section,
+            BarrierOption::Step => Self::Step,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LostOption {
+    GoOn,
+    Stop,
+}
+
+impl From<LostOption> for LostPolicy {
+    fn from(option: LostOption) -> Self {
+        match option {
+            LostOption::GoOn => Self::GoOn,
+            LostOption::Stop => Self::Stop,
+        }
+    }
+}
+
+/// The hosts that must remain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HostsMin {
+    Hosts(u32),
+    Percent(u32),
+}
+
+impl HostsMin {
+    /// Of this many, rounded up.
+    pub(crate) fn of(self, hosts: u32) -> u32 {
+        match self {
+            Self::Hosts(count) => count,
+            Self::Percent(share) => {
+                let product = u64::from(hosts) * u64::from(share);
+                u32::try_from(product.div_ceil(100)).unwrap_or(u32::MAX)
+            }
+        }
+    }
+}
+
+impl std::str::FromStr for HostsMin {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let expected =
+            || "expected a number of hosts from 1, or a share from 1% to 100%".to_owned();
+        let (digits, is_share) = match text.strip_suffix('%') {
+            Some(digits) => (digits, true),
+            None => (text, false),
+        };
+        let number: u32 = digits.parse().map_err(|_| expected())?;
+        match (number, is_share) {
+            (1..=100, true) => Ok(Self::Percent(number)),
+            (1.., false) => Ok(Self::Hosts(number)),
+            _ => Err(expected()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_hosts_is_rounded_up() {
+        let min = |text: &str| text.parse::<HostsMin>();
+        assert_eq!(min("95%").unwrap().of(20), 19);
+        assert_eq!(min("95%").unwrap().of(21), 20);
+        assert_eq!(min("100%").unwrap().of(3), 3);
+        assert_eq!(min("7").unwrap().of(3), 7);
+        for text in ["0", "0%", "101%", "-1", "x", "", "1.5%"] {
+            min(text).unwrap_err();
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The programs that durio-fleet starts: durio next to it or in PATH, and nats-server.
+
+use std::env;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use durio_agree::bus_rights::accept_server;
+use durio_command::CommandError;
+
+/// Where Debian installs servers; it is not in the PATH of every user.
+const SERVER_FOLDERS: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
+
+/// The durio of this machine: that next to this program, whose version fits, or that in PATH.
+pub(crate) fn durio() -> Result<PathBuf, CommandError> {
+    let own = durio_command::own_program()?;
+    let neighbour = own.parent().map(|folder| folder.join("durio")).filter(|path| path.is_file());
+    neighbour.or_else(|| in_path("durio", &[])).ok_or_else(|| {
+        CommandError::cannot_measure("the program durio is not installed")
+            .hint("install durio next to durio-fleet or in a directory of PATH")
+    })
+}
+
+/// A nats-server without known holes.
+pub(crate) fn nats_server() -> Result<PathBuf, CommandError> {
+    let program = in_path("nats-server", &SERVER_FOLDERS).ok_or_else(|| {
+        CommandError::cannot_measure("the program nats-server is not installed")
+            .hint("Debian and Ubuntu: apt install nats-server")
+            .hint("others: https://github.com/nats-io/nats-server/releases")
+    })?;
+    let shown = output_of(&program, &["--version".as_ref()])?;
+    let version = shown.trim().rsplit(' ').next().unwrap_or_default();
+    accept_server(version, false).map_err(CommandError::cannot_measure)?;
+    Ok(program)
+}
+
+fn in_path(name: &str, more: &[&str]) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).chain(more.iter().map(PathBuf::from));
+    folders.map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+/// What a program writes to stdout.
+///
+/// # Errors
+/// If it fails; with the last line that it wrote to stderr.
+pub(crate) fn output_of(program: &Path, arguments: &[&OsStr]) -> Result<String, CommandError> {
+    let output = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| CommandError::io("start", program, error))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    Err(CommandError::cannot_measure(format!("{name}: {}", last_line(&output.stderr))))
+}
+
+/// The last line of an output that says something, without the name of durio in front.
+pub(crate) fn last_line(output: &[u8]) -> String {
+    const SHOWN: usize = 500;
+    let text = String::from_utf8_lossy(output);
+    let mut lines = text.lines().rev().map(str::trim);
+    let line = lines.find(|line| !line.is_empty() && !line.starts_with("hint:"));
+    let line = line.unwrap_or("it failed without a message");
+    let line = line.strip_prefix("durio: ").unwrap_or(line);
+    line.chars().filter(|character| !character.is_control()).take(SHOWN).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_that_is_not_a_hint_tells_why_a_program_failed() {
+        let output = b"first\ndurio: no space left\nhint: free some\n\n";
+        assert_eq!(last_line(output), "no space left");
+        assert_eq!(last_line(b"a\x1b[31mb"), "a[31mb");
+        assert_eq!(last_line(b"\n"), "it failed without a message");
+        assert_eq!(last_line(&[b'x'; 501]).len(), 500);
+    }
+}

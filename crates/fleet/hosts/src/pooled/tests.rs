@@ -1,0 +1,288 @@
+//! Hosts pooled by hand, and the numbers that averages would give.
+
+use durio_observe::Stack;
+use durio_record::{Outcome, SparseHistogram};
+
+use super::*;
+use crate::analyse::load_run;
+use crate::test_runs::{MadeRun, disk, latency, nfs};
+
+/// Hosts db1, db2, … with these runs, and the folder that has them.
+fn hosts(runs: &[MadeRun]) -> (tempfile::TempDir, Vec<HostRecord>) {
+    let directory = tempfile::tempdir().unwrap();
+    let host = |(number, run): (usize, &MadeRun)| {
+        let name = format!("db{}", number + 1);
+        let path = directory.path().join(&name);
+        run.write(&path);
+        HostRecord { name, runs: vec![load_run(&path).unwrap()] }
+    };
+    let hosts = runs.iter().enumerate().map(host).collect();
+    (directory, hosts)
+}
+
+/// The findings of the one step of these runs.
+fn pooled(runs: &[MadeRun], conditions: &PoolConditions) -> PooledFindings {
+    let (_directory, hosts) = hosts(runs);
+    let (mut found, _) = pool(&hosts, conditions);
+    assert_eq!(found.len(), 1);
+    found.remove(0)
+}
+
+fn ordered() -> PoolConditions {
+    PoolConditions { has_order: true, ..PoolConditions::default() }
+}
+
+/// Two hosts on storage that gives 1,000 reads a second to one or to both; the second starts `late`
+/// seconds later, and each runs 10 s.
+fn sharing(late: usize) -> [MadeRun; 2] {
+    let alone = std::iter::repeat_n(1000, late);
+    let together = std::iter::repeat_n(500, 10 - late);
+    let first: Vec<u64> = alone.clone().chain(together.clone()).collect();
+    let second: Vec<u64> = together.chain(alone).collect();
+    let mut runs = [MadeRun::new("db1", &first), MadeRun::new("db2", &second)];
+    runs[1].started = format!("2026-11-30T10:00:{late:02}.000Z");
+    runs
+}
+
+#[test]
+fn a_sum_of_rates_overstates_by_spread_over_run_time_and_the_window_does_not() {
+    for (late, sum) in [(0, 1000.0), (1, 1100.0), (5, 1500.0)] {
+        let found = pooled(&sharing(late), &PoolConditions::default());
+        let window = 10.0 - f64::from(u8::try_from(late).unwrap());
+        assert_eq!((found.hosts, found.window_seconds), (2, window));
+        assert_eq!((found.rate, found.no_rate.as_deref()), (Some(1000.0), None));
+        assert_eq!(found.sum_of_rates, sum);
+        assert_eq!(found.skew_seconds, 10.0 - window);
+        assert_eq!(found.latency.unwrap().count, 1000 * (10 - late as u64));
+        assert_eq!(found.rate_over_time, vec![1000.0; 10 - late]);
+        assert_eq!(found.fairness, 1.0);
+        let shares: Vec<(&str, f64)> =
+            found.shares.iter().map(|share| (share.host.as_str(), share.share)).collect();
+        assert_eq!(shares, [("db1", 0.5), ("db2", 0.5)]);
+    }
+}
+
+#[test]
+fn local_drives_that_were_measured_one_after_the_other_are_no_reason_to_doubt() {
+    let mut runs = sharing(0);
+    runs[1].started = "2026-11-30T11:00:00.000Z".to_owned();
+    let doubts = |runs: &[MadeRun]| {
+        let (_directory, hosts) = hosts(runs);
+        pool(&hosts, &PoolConditions::default()).1.len()
+    };
+    assert_eq!(doubts(&runs), 0);
+    assert_eq!(doubts(&runs.map(|run| MadeRun { stack: nfs("nas:/db"), ..run })), 1);
+}
+
+#[test]
+fn hosts_without_a_second_in_common_have_no_rate() {
+    let mut runs = sharing(0);
+    runs[1].started = "2026-11-30T10:00:10.000Z".to_owned();
+    let found = pooled(&runs, &PoolConditions::default());
+    assert_eq!((found.rate, found.window_seconds), (None, 0.0));
+    let reason = "the last host started after the first had ended";
+    assert_eq!(found.no_rate.as_deref(), Some(reason));
+    assert_eq!((found.latency, found.sum_of_rates), (None, 1000.0));
+    // Half a second in common has no whole interval of either.
+    runs[1].started = "2026-11-30T10:00:09.500Z".to_owned();
+    let found = pooled(&runs, &PoolConditions::default());
+    let reason = "the common window of 500 ms has no whole interval of db1 and db2";
+    assert_eq!(found.no_rate.as_deref(), Some(reason));
+    runs[1].started = "no time".to_owned();
+    let found = pooled(&runs, &PoolConditions::default());
+    let reason = found.no_rate.unwrap();
+    assert!(reason.starts_with("the starts are not on one clock"), "{reason}");
+}
+
+#[test]
+fn intervals_that_are_cut_by_the_window_count_neither_in_counts_nor_in_time() {
+    let mut runs = [MadeRun::new("db1", &[400; 10]), MadeRun::new("db2", &[600; 10])];
+    runs[1].started = "2026-11-30T10:00:00.250Z".to_owned();
+    let found = pooled(&runs, &PoolConditions::default());
+    assert_eq!((found.window_seconds, found.rate), (9.75, Some(1000.0)));
+    // Nine whole seconds of each.
+    assert_eq!(found.latency.unwrap().count, 9000);
+    let shares: Vec<f64> = found.shares.iter().map(|share| share.share).collect();
+    assert_eq!((found.shares[0].host.as_str(), shares), ("db2", vec![0.6, 0.4]));
+}
+
+#[test]
+fn a_mean_of_percentiles_is_a_latency_that_no_request_saw() {
+    // 3 % of 0.8 ms everywhere; on 5 of 50 hosts, 3 % stalls of 50 ms.
+    let healthy = vec![(250_000, 970), (800_000, 30)];
+    let stalling = vec![(250_000, 940), (800_000, 30), (50_000_000, 30)];
+    let run = |host: usize| {
+        let counts = if host < 5 { &stalling } else { &healthy };
+        let seconds = vec![counts.clone(); 2];
+        MadeRun { seconds, ..MadeRun::new("db", &[]) }
+    };
+    let runs: Vec<MadeRun> = (0..50).map(run).collect();
+    let found = pooled(&runs, &PoolConditions::default());
+    let latency = found.latency.unwrap();
+    assert_eq!((found.hosts, latency.count), (50, 100_000));
+    // The largest value of the bucket of 800 µs, and the exact maximum.
+    assert_eq!((latency.p99_ns, latency.p99_9_ns), (Some(800_255), Some(50_000_000)));
+    // (45 × 0.8 + 5 × 50) ÷ 50
+    assert_eq!(found.mean_of_p99_ns, Some(5_720_000.0));
+    assert_eq!(found.shares[0].p99_ns.max(found.shares[49].p99_ns), Some(50_000_000));
+}
+
+#[test]
+fn a_pooled_histogram_is_that_of_all_values() {
+    let seconds = [
+        vec![vec![(90_000, 7), (91_000, 2)], vec![(5_000_000, 1)], vec![(123, 40)]],
+        vec![vec![(90_000, 3)], vec![], vec![(4_000_000_000, 2), (90_000, 9)]],
+        vec![vec![(1, 1)], vec![(2047, 1), (2048, 1)], vec![(777_777, 5)]],
+    ];
+    let runs = seconds.clone().map(|seconds| MadeRun { seconds, ..MadeRun::new("db", &[]) });
+    let (_directory, hosts) = hosts(&runs);
+    let mut pools = pools(&hosts, false);
+    add_runs(&mut pools, &hosts);
+    let all: Vec<(u64, u64)> = seconds.into_iter().flatten().flatten().collect();
+    let expected = latency(&all);
+    assert_eq!(pools[0].totals.latency, expected);
+    assert_eq!(expected.histogram().map(SparseHistogram::count), Some(72));
+}
+
+#[test]
+fn fairness_is_jains_index() {
+    assert_eq!(fairness(&[7.0; 4]), 1.0);
+    assert_eq!(fairness(&[4.0, 0.0, 0.0, 0.0]), 0.25);
+    // 6² ÷ (3 × 14)
+    assert_eq!(fairness(&[1.0, 2.0, 3.0]), 36.0 / 42.0);
+    assert_eq!(fairness(&[0.0, 0.0]), 1.0);
+}
+
+#[test]
+fn a_host_whose_run_was_cut_is_not_pooled_and_leaves_no_rate() {
+    let mut runs = [100, 200, 300].map(|reads| MadeRun::new("db", &[reads; 5]));
+    for outcome in [None, Some(Outcome::Failed), Some(Outcome::Interrupted)] {
+        runs[2].outcome = outcome;
+        let found = pooled(&runs, &PoolConditions::default());
+        assert_eq!((found.hosts, found.rate, found.sum_of_rates), (2, None, 300.0));
+        let reason = "db3 did not complete it, with an unknown load until then";
+        assert_eq!(found.no_rate.as_deref(), Some(reason));
+        assert_eq!(found.latency.unwrap().count, 1500);
+    }
+    // One host alone is no fleet.
+    runs[1].outcome = None;
+    let (_directory, hosts) = hosts(&runs);
+    assert_eq!(pool(&hosts, &PoolConditions::default()).0, []);
+}
+
+#[test]
+fn a_lost_host_takes_the_rate_of_the_steps_up_to_the_next_barrier() {
+    let runs = [MadeRun::new("db1", &[100; 3]), MadeRun::new("db2", &[100; 3])];
+    let no_rate = |host: &str, step, next_step| {
+        let losses = vec![Loss { host: host.to_owned(), step, next_step }];
+        pooled(&runs, &PoolConditions { losses, ..PoolConditions::default() }).no_rate
+    };
+    let lost = Some("db9 fell silent while it ran: the load is unknown".to_owned());
+    assert_eq!(no_rate("db9", 0, None), lost);
+    assert_eq!(no_rate("db9", 0, Some(1)), lost);
+    assert_eq!(no_rate("db9", 0, Some(0)), None);
+    assert_eq!(no_rate("db9", 1, None), None);
+    // It came back, and its record has the whole step.
+    assert_eq!(no_rate("db2", 0, None), None);
+}
+
+#[test]
+fn gated_starts_are_aligned_by_the_senders_clock() {
+    let mut runs = sharing(1);
+    // The second wall clock is 2 s fast; both boot times differ from the sender's.
+    runs[1].started = "2026-11-30T10:00:03.000Z".to_owned();
+    (runs[0].gate, runs[1].gate) = (
+        Some((70_000_000_000, -50_000_000_000, 1000)),
+        Some((1_000_000_000, 20_000_000_000, 2000)),
+    );
+    let found = pooled(&runs, &ordered());
+    assert_eq!((found.rate, found.window_seconds, found.skew_seconds), (Some(1000.0), 9.0, 1.0));
+    let (_directory, hosts) = hosts(&runs);
+    let sentence = |has_order| {
+        let conditions = PoolConditions { has_order, ..PoolConditions::default() };
+        pool(&hosts, &conditions).1.remove(0).sentence
+    };
+    assert_eq!(
+        sentence(true),
+        "1 of 1 steps started with more than 10 ms, or 1 % of an interval, between hosts: up to 1 s"
+    );
+    // Orders of different senders say nothing about each other.
+    assert_eq!(
+        sentence(false),
+        "no process ordered the starts: hosts are aligned by their wall clocks, whose errors are \
+         not known; starts differ by up to 3 s"
+    );
+}
+
+#[test]
+fn shared_storage_has_no_rate_if_ordered_starts_are_more_than_10_ms_apart() {
+    let runs = |skew_ns: u64| {
+        let mut runs = [MadeRun::new("db1", &[500; 4]), MadeRun::new("db2", &[500; 4])];
+        runs[0].gate = Some((1_000_000_000, 0, 0));
+        runs[1].gate = Some((1_000_000_000 + skew_ns - 2000, 0, 2000));
+        runs
+    };
+    let stated = PoolConditions { is_shared: true, ..ordered() };
+    let found = pooled(&runs(10_000_000), &stated);
+    assert_eq!((found.shared, found.no_rate), (Some(SharedStorage::Stated), None));
+    assert_eq!(found.rate, Some(1000.0));
+    let found = pooled(&runs(10_000_001), &stated);
+    assert_eq!(found.rate, None);
+    let reason = found.no_rate.unwrap();
+    assert_eq!(reason, "the starts on shared storage differ by up to 10 ms, more than 10 ms");
+    // Local drives do not disturb each other.
+    assert_eq!(pooled(&runs(10_000_001), &ordered()).rate, Some(1000.0));
+    // Runs that were started by other means have the rate of the window.
+    let loose = sharing(1).map(|run| MadeRun { stack: nfs("nas:/db"), ..run });
+    let found = pooled(&loose, &PoolConditions::default());
+    let shared = Some(SharedStorage::Detected("nas:/db".to_owned()));
+    assert_eq!((found.shared, found.rate, found.sum_of_rates), (shared, Some(1000.0), 1100.0));
+}
+
+#[test]
+fn shared_storage_is_detected_on_different_machines() {
+    let machines = ["1111111111111111", "2222222222222222", "3333333333333333"];
+    let found = |stacks: [Stack; 3], ids: [Option<&str>; 3]| {
+        let run = |(stack, id): (Stack, Option<&str>)| MadeRun {
+            stack,
+            machine_id: id.map(str::to_owned),
+            ..MadeRun::new("db", &[10; 2])
+        };
+        let runs: Vec<MadeRun> = stacks.into_iter().zip(ids).map(run).collect();
+        pooled(&runs, &PoolConditions::default()).shared
+    };
+    let detected = |text: &str| Some(SharedStorage::Detected(text.to_owned()));
+    let ids = machines.map(Some);
+    let export = || nfs("nas:/db");
+    assert_eq!(found([export(), export(), export()], ids), detected("nas:/db"));
+    assert_eq!(
+        found([export(), export(), nfs("nas:/other")], ids),
+        detected("nas:/db (2 of 3 hosts)")
+    );
+    assert_eq!(found([nfs("a:/db"), nfs("b:/db"), nfs("c:/db")], ids), None);
+    let lun = || disk("LUN", "600a0b80");
+    assert_eq!(found([lun(), lun(), lun()], ids), detected("LUN 600a0b80"));
+    // One machine under three names; hosts without an ID count by their names.
+    assert_eq!(found([lun(), lun(), lun()], [Some(machines[0]); 3]), None);
+    assert_eq!(found([lun(), lun(), lun()], [None; 3]), detected("LUN 600a0b80"));
+    assert_eq!(found([disk("X", ""), disk("X", ""), disk("X", "")], ids), None);
+}
+
+#[test]
+fn operations_are_divided_among_the_seconds_that_an_interval_covers() {
+    let mut tally = PooledCounts { seconds: vec![Second::default(); 3], ..PooledCounts::default() };
+    tally.add_to_seconds(250_000_000, 1_000_000_000, 100);
+    tally.add_to_seconds(2_500_000_000, 1_000_000_000, 40);
+    let seconds: Vec<(f64, u64)> =
+        tally.seconds.iter().map(|second| (second.operations, second.covered_ns)).collect();
+    assert_eq!(seconds, [(75.0, 750_000_000), (25.0, 250_000_000), (20.0, 500_000_000)]);
+}
+
+#[test]
+fn long_lists_of_hosts_are_cut() {
+    let names = ["a", "b", "c", "d"];
+    let expected = ["", "a", "a and b", "a, b and 1 more", "a, b and 2 more"];
+    for (count, expected) in expected.into_iter().enumerate() {
+        assert_eq!(listed(&names[..count]), expected);
+    }
+}

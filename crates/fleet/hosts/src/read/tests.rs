@@ -1,0 +1,398 @@
+//! Folders of hosts as users collect them, whole and damaged.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::symlink;
+
+use durio_base::Nanos;
+use durio_record::fleet::{
+    Barrier, CAMPAIGN_FOLDER_SCHEMA, CampaignManifest, CampaignPolicy, HostChange, LostPolicy,
+};
+use durio_record::{OperationName, Outcome};
+
+use super::*;
+use crate::test_runs::MadeRun;
+use crate::{FigureKey, HostStatistic, SharedStorage};
+
+fn read(path: &Path) -> FleetFindings {
+    read_hosts(&[path.to_owned()]).unwrap()
+}
+
+/// Each host by name, with its outcome and the number of its runs.
+fn outcomes(findings: &FleetFindings) -> Vec<(&str, HostOutcome, usize)> {
+    let mut hosts: Vec<_> = findings
+        .hosts
+        .iter()
+        .map(|host| (host.name.as_str(), host.outcome, host.runs.len()))
+        .collect();
+    hosts.sort_by_key(|(name, ..)| *name);
+    hosts
+}
+
+fn reason<'f>(findings: &'f FleetFindings, host: &str) -> &'f str {
+    let found = findings.hosts.iter().find(|found| found.name == host).unwrap();
+    found.reason.as_deref().unwrap_or_default()
+}
+
+fn doubts(findings: &FleetFindings, kind: FleetDoubtKind) -> Vec<&str> {
+    let of_kind = findings.doubts.iter().filter(|doubt| doubt.kind == kind);
+    of_kind.map(|doubt| doubt.sentence.as_str()).collect()
+}
+
+fn campaign(path: &Path, hosts: &[&str]) -> CampaignFolder {
+    let manifest = CampaignManifest {
+        schema: CAMPAIGN_FOLDER_SCHEMA,
+        campaign: "00112233445566778899aabbccddeeff".into(),
+        name: "nightly".into(),
+        version: "0.1.0".into(),
+        started: "2026-11-30T10:00:00.000Z".into(),
+        command: vec!["durio-fleet".into()],
+        spec: String::new(),
+        spec_digest: String::new(),
+        hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
+        policy: CampaignPolicy {
+            barrier: Barrier::Step,
+            lost: LostPolicy::GoOn,
+            hosts_min: 1,
+            repeats: 1,
+            shared: true,
+        },
+        key: None,
+    };
+    CampaignFolder::create(path, manifest).unwrap()
+}
+
+fn change(host: &str, state: HostState, reason: Option<&str>) -> HostChange {
+    HostChange {
+        at: Nanos::from_secs(1),
+        host: host.to_owned(),
+        state,
+        reason: reason.map(str::to_owned),
+        plan_digest: None,
+        clock: None,
+        run: None,
+        folder_digest: None,
+    }
+}
+
+#[test]
+fn a_campaign_has_every_host_that_was_asked_with_what_became_of_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("campaign");
+    let hosts = ["db2", "db1", "db3", "db4", "db5", "db6"];
+    let campaign = campaign(&path, &hosts);
+    let started = 1_000_000_000;
+    for host in ["db1", "db2"] {
+        let run = MadeRun { gate: Some((started, 0, 500)), ..MadeRun::new(host, &[100; 4]) };
+        run.write(&path.join("hosts").join(host).join("run-1"));
+        campaign.append_change(&change(host, HostState::Collected, None)).unwrap();
+    }
+    let cut = MadeRun { outcome: None, ..MadeRun::new("db3", &[100; 2]) };
+    cut.write(&path.join("hosts/db3/run-1"));
+    campaign.append_change(&change("db3", HostState::Running, None)).unwrap();
+    campaign.append_change(&change("db3", HostState::Lost, None)).unwrap();
+    campaign.append_change(&change("db4", HostState::Refused, Some("durio 0.2.0 there"))).unwrap();
+    fs::create_dir_all(path.join("hosts/db5/run-1")).unwrap();
+    fs::write(path.join("hosts/db5/run-1/run.json"), "{").unwrap();
+    let findings = read(&path);
+    assert_eq!((findings.campaign.as_deref(), findings.asked), (Some("nightly"), 6));
+    assert_eq!(
+        outcomes(&findings),
+        [
+            ("db1", HostOutcome::Measured, 1),
+            ("db2", HostOutcome::Measured, 1),
+            ("db3", HostOutcome::Lost, 1),
+            ("db4", HostOutcome::Refused, 0),
+            ("db5", HostOutcome::Failed, 0),
+            ("db6", HostOutcome::Missing, 0),
+        ]
+    );
+    assert_eq!(reason(&findings, "db3"), "it fell silent");
+    assert_eq!(reason(&findings, "db4"), "durio 0.2.0 there");
+    assert!(reason(&findings, "db5").contains("run.json"), "{}", reason(&findings, "db5"));
+    assert_eq!(reason(&findings, "db6"), "its run was not collected");
+    let lost = "1 host fell silent while others ran: the load is unknown";
+    assert_eq!(doubts(&findings, FleetDoubtKind::Lost), [lost]);
+    let pooled = &findings.pooled[0];
+    assert_eq!((pooled.hosts, &pooled.shared), (2, &Some(SharedStorage::Stated)));
+    let reason = "db3 did not complete it, with an unknown load until then";
+    assert_eq!((pooled.rate, pooled.no_rate.as_deref()), (None, Some(reason)));
+}
+
+#[test]
+fn a_host_that_came_back_counts_like_the_others_and_a_stranger_does_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("campaign");
+    let campaign = campaign(&path, &["db1"]);
+    for host in ["db1", "db9"] {
+        MadeRun::new(host, &[100; 2]).write(&path.join("hosts").join(host).join("run-1"));
+        campaign.append_change(&change(host, HostState::Lost, None)).unwrap();
+    }
+    campaign.append_change(&change("db1", HostState::Collected, None)).unwrap();
+    let findings = read(&path);
+    assert_eq!(outcomes(&findings), [("db1", HostOutcome::Measured, 1)]);
+    assert_eq!(
+        doubts(&findings, FleetDoubtKind::Contradiction),
+        ["'db9' has a folder and is not a host of the campaign"]
+    );
+}
+
+#[test]
+fn folders_of_hosts_are_read_with_runs_below_them_or_as_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    // Figures of two runs; the newer one is in the folder that comes first by name.
+    let newer = MadeRun {
+        started: "2026-11-30T11:00:00.000Z".to_owned(),
+        ..MadeRun::new("ignored", &[300; 2])
+    };
+    newer.write(&at("db1/a"));
+    MadeRun::new("ignored", &[200; 2]).write(&at("db1/b"));
+    MadeRun::new("ignored", &[400; 2]).write(&at("db2"));
+    // The name of a run folder is not the name of a host.
+    MadeRun::new("db3", &[500; 2]).write(&at("2026-11-30T100000-000Z-run-7"));
+    fs::create_dir(at("db4")).unwrap();
+    fs::write(at("inventory.ini"), "").unwrap();
+    let findings = read(directory.path());
+    assert_eq!(
+        outcomes(&findings),
+        [
+            ("db1", HostOutcome::Measured, 2),
+            ("db2", HostOutcome::Measured, 1),
+            ("db3", HostOutcome::Measured, 1),
+            ("db4", HostOutcome::Missing, 0),
+        ]
+    );
+    assert_eq!((findings.campaign.as_deref(), findings.asked), (None, 4));
+    assert_eq!(reason(&findings, "db4"), "its folder has no run folder");
+    let db1 = findings.hosts.iter().find(|host| host.name == "db1").unwrap();
+    let rates: Vec<f64> = db1.runs.iter().map(|run| run.figures[0].value).collect();
+    assert_eq!(rates, [200.0, 300.0]);
+    assert_eq!(db1.rate_over_time, [300.0, 300.0]);
+    assert_eq!(db1.facts["kernel"], "6.12.9");
+    let key = |statistic| FigureKey {
+        workload: "randread".to_owned(),
+        target: "data".to_owned(),
+        operation: OperationName::Read,
+        statistic,
+    };
+    let figures: Vec<_> =
+        db1.runs[1].figures.iter().map(|figure| (figure.key.clone(), figure.value)).collect();
+    // 600 operations of 100 µs have a median and a p99, and no p99.9.
+    let expected = [
+        (key(HostStatistic::Rate), 300.0),
+        (key(HostStatistic::P50), 100_000.0),
+        (key(HostStatistic::P99), 100_000.0),
+    ];
+    assert_eq!(figures, expected);
+}
+
+#[test]
+fn loose_runs_of_one_machine_are_one_host_and_equal_names_are_told_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let made = |folder: &str, hostname: &str, id: &str, started: &str| {
+        let path = directory.path().join(folder);
+        let run = MadeRun {
+            machine_id: Some(id.to_owned()),
+            started: started.to_owned(),
+            ..MadeRun::new(hostname, &[100; 2])
+        };
+        run.write(&path);
+        path
+    };
+    let paths = [
+        made("one", "localhost", "aaaa111111111111", "2026-11-30T10:00:00Z"),
+        made("two", "renamed", "aaaa111111111111", "2026-11-30T11:00:00Z"),
+        made("three", "localhost", "bbbb222222222222", "2026-11-30T10:00:00Z"),
+    ];
+    let findings = read_hosts(&paths).unwrap();
+    assert_eq!(
+        outcomes(&findings),
+        [("localhost", HostOutcome::Measured, 2), ("localhost-bbbb22", HostOutcome::Measured, 1)]
+    );
+    // The same folder by another way is not a repeat.
+    let twice = read_hosts(&[paths[0].clone(), directory.path().join("./one")]).unwrap();
+    assert_eq!(outcomes(&twice), [("localhost", HostOutcome::Measured, 1)]);
+    let again = format!("'{}' is named twice", directory.path().join("./one").display());
+    assert_eq!(doubts(&twice, FleetDoubtKind::Contradiction), [again]);
+}
+
+#[test]
+fn one_machine_under_two_names_and_two_machines_under_one_are_doubts() {
+    let directory = tempfile::tempdir().unwrap();
+    for (folder, id) in [("db1/a", "1"), ("db2/a", "1"), ("db2/b", "2")] {
+        let id = Some(id.repeat(16));
+        let run = MadeRun { machine_id: id, ..MadeRun::new("any", &[100; 2]) };
+        run.write(&directory.path().join(folder));
+    }
+    let findings = read(directory.path());
+    assert_eq!(
+        doubts(&findings, FleetDoubtKind::SameMachine),
+        ["db1 and db2 have the same machine ID: one machine, or copied images"]
+    );
+    assert_eq!(
+        doubts(&findings, FleetDoubtKind::Contradiction),
+        ["the runs of db2 are from 2 machines"]
+    );
+}
+
+#[test]
+fn other_plans_and_versions_are_doubts_with_the_hosts_that_differ() {
+    let directory = tempfile::tempdir().unwrap();
+    for host in ["db1", "db2", "db3"] {
+        MadeRun::new(host, &[100; 2]).write(&directory.path().join(host));
+    }
+    let other = MadeRun { version: "0.2.0".to_owned(), ..MadeRun::new("db4", &[100; 3]) };
+    other.write(&directory.path().join("db4"));
+    let findings = read(directory.path());
+    assert_eq!(
+        doubts(&findings, FleetDoubtKind::MixedVersions),
+        ["hosts ran different versions of durio: 0.1.0 (3 hosts), 0.2.0 (1 host)"]
+    );
+    assert_eq!(
+        doubts(&findings, FleetDoubtKind::MixedPlans),
+        ["1 host ran other steps or sizes than the 3 with the most common plan"]
+    );
+    let mixed = findings.doubts.iter().find(|doubt| doubt.kind == FleetDoubtKind::MixedPlans);
+    assert_eq!(mixed.unwrap().hosts, ["db4"]);
+}
+
+#[test]
+fn a_run_that_was_cut_is_partial_and_a_failed_one_failed() {
+    let directory = tempfile::tempdir().unwrap();
+    let made = |host: &str, outcome| {
+        let run = MadeRun { outcome, ..MadeRun::new(host, &[100; 2]) };
+        run.write(&directory.path().join(host));
+    };
+    made("db1", None);
+    made("db2", Some(Outcome::Interrupted));
+    made("db3", Some(Outcome::Failed));
+    made("db4", Some(Outcome::Complete));
+    // A power cut tore the last line.
+    let events = directory.path().join("db4/events.jsonl");
+    OpenOptions::new().append(true).open(events).unwrap().write_all(b"{\"at_ns\":9").unwrap();
+    let findings = read(directory.path());
+    assert_eq!(
+        outcomes(&findings),
+        [
+            ("db1", HostOutcome::Partial, 1),
+            ("db2", HostOutcome::Partial, 1),
+            ("db3", HostOutcome::Failed, 1),
+            ("db4", HostOutcome::Partial, 1),
+        ]
+    );
+    assert_eq!(reason(&findings, "db1"), "its record has no end");
+    assert_eq!(reason(&findings, "db2"), "its run was interrupted");
+    assert_eq!(reason(&findings, "db3"), "an error ended its run");
+    assert!(reason(&findings, "db4").contains("incomplete"), "{}", reason(&findings, "db4"));
+    // Steps that were cut have no figures.
+    let figures = |host: &str| {
+        let found = findings.hosts.iter().find(|found| found.name == host).unwrap();
+        found.runs[0].figures.len()
+    };
+    assert_eq!(["db1", "db2", "db3", "db4"].map(figures), [0, 0, 0, 3]);
+}
+
+#[test]
+fn a_run_of_the_name_confirm_is_a_fresh_one_and_is_not_pooled() {
+    let directory = tempfile::tempdir().unwrap();
+    let names = [None, Some("confirm"), Some("confirm-2"), Some("confirmed")];
+    for (hour, label) in (10..).zip(names) {
+        let run = MadeRun {
+            label: label.map(str::to_owned),
+            started: format!("2026-11-30T{hour}:00:00.000Z"),
+            ..MadeRun::new("db1", &[hour; 2])
+        };
+        run.write(&directory.path().join(format!("db1/{hour}")));
+    }
+    let findings = read(directory.path());
+    let fresh: Vec<bool> = findings.hosts[0].runs.iter().map(|run| run.is_confirmation).collect();
+    assert_eq!(fresh, [false, true, true, false]);
+    assert_eq!(findings.hosts[0].rate_over_time, [13.0, 13.0]);
+}
+
+#[test]
+fn hostile_names_and_links_are_passed_over_and_the_others_count() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("fleet");
+    MadeRun::new("db1", &[100; 2]).write(&path.join("db1"));
+    for name in ["-o", "a\nb", ".hidden"] {
+        fs::create_dir(path.join(name)).unwrap();
+    }
+    symlink("/etc", path.join("db2")).unwrap();
+    fs::create_dir(path.join("db3")).unwrap();
+    symlink(path.join("db1"), path.join("db3/run-1")).unwrap();
+    let findings = read(&path);
+    assert_eq!(
+        outcomes(&findings),
+        [("db1", HostOutcome::Measured, 1), ("db3", HostOutcome::Missing, 0)]
+    );
+    let place = path.display();
+    assert_eq!(
+        doubts(&findings, FleetDoubtKind::Contradiction),
+        [
+            format!("the name '-o' in {place} begins with a dash or a dot"),
+            format!("the name '.hidden' in {place} begins with a dash or a dot"),
+            format!("the name 'a\\nb' in {place} contains a control character"),
+            format!("the name 'db2' in {place} is a symbolic link"),
+            format!("the name 'run-1' in {place}/db3 is a symbolic link"),
+        ]
+    );
+    // A name from a record is not trusted either.
+    let hostile = MadeRun { hostname: Some("../x".to_owned()), ..MadeRun::new("", &[100; 2]) };
+    let loose = directory.path().join("loose");
+    hostile.write(&loose);
+    assert_eq!(outcomes(&read(&loose)), [("unnamed", HostOutcome::Measured, 1)]);
+}
+
+#[test]
+fn nothing_to_read_is_an_error_with_each_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    let error = |paths: &[PathBuf]| read_hosts(paths).unwrap_err().to_string();
+    assert_eq!(error(&[]), "no run of any host can be read");
+    let empty = directory.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    let newer = directory.path().join("newer");
+    fs::create_dir(&newer).unwrap();
+    fs::write(newer.join("fleet.json"), r#"{"schema":2}"#).unwrap();
+    let (empty_text, newer_text) = (empty.display(), newer.display());
+    assert_eq!(
+        error(&[empty.clone(), newer.clone()]),
+        format!(
+            "no run of any host can be read: '{empty_text}' has no folder of a host or a run; \
+             cannot read the campaign folder '{newer_text}': its schema is 2, this durio reads up \
+             to 1; use a newer durio"
+        )
+    );
+    let missing = error(&[directory.path().join("missing")]);
+    assert!(missing.contains("cannot list the folders in"), "{missing}");
+    let many = ReadError { reasons: (0..23).map(|number| number.to_string()).collect() };
+    assert!(many.to_string().ends_with("; 18; 19; and 3 more reasons"), "{many}");
+    assert!(many.to_string().starts_with("no run of any host can be read: 0; 1; "), "{many}");
+}
+
+#[test]
+fn a_campaign_without_a_run_still_has_its_hosts() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("campaign");
+    let campaign = campaign(&path, &["db1", "db2"]);
+    for host in ["db1", "db2"] {
+        campaign.append_change(&change(host, HostState::Lost, None)).unwrap();
+    }
+    let findings = read(&path);
+    let lost = [("db1", HostOutcome::Lost, 0), ("db2", HostOutcome::Lost, 0)];
+    assert_eq!(outcomes(&findings), lost);
+    assert_eq!(findings.pooled, []);
+}
+
+#[test]
+fn losses_have_the_barriers_around_them() {
+    let passed = |step| CampaignEvent::BarrierPassed { step, skew_ns: 0, bound_ns: 0 };
+    let lost = |host: &str| CampaignEvent::HostLost { host: host.into(), silent_ns: 1 };
+    let events = [lost("a"), passed(2), lost("b"), lost("c"), passed(5), lost("d")];
+    let timed = events.map(|event| TimedCampaignEvent { at: Nanos::ZERO, event });
+    let found: Vec<_> =
+        losses(&timed).into_iter().map(|loss| (loss.host, loss.step, loss.next_step)).collect();
+    let expected = [("b", 2, Some(5)), ("c", 2, Some(5)), ("d", 5, None)];
+    assert_eq!(found, expected.map(|(host, step, next)| (host.to_owned(), step, next)));
+}

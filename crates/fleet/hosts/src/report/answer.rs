@@ -1,0 +1,201 @@
+//! The first sentence of the report of many hosts.
+
+use durio_base::counted;
+use durio_report::figures::{mean_latency, precise, rate_bare};
+use durio_report::{Summary, SummaryFigure, SummaryVerdict};
+
+use super::{
+    FleetView, cut, figure_value, first_of, operation_unit, outcome_word, shared_fact, statistic,
+};
+use crate::goals::FleetGoal;
+use crate::{
+    FleetDoubtKind, HostFindings, HostStatistic, HostVerdict, JUDGED_HOSTS_MIN, PooledFindings,
+    ScreeningMethod,
+};
+
+/// Reasons that the sentence names.
+const REASONS_MAX: usize = 3;
+/// Characters of a caveat.
+const CAVEAT_MAX: usize = 140;
+
+type AnswerReason = (SummaryVerdict, String);
+
+pub(super) fn summary(view: &FleetView<'_>, goals: &[FleetGoal]) -> Summary {
+    let mut reasons = reasons(view, goals);
+    // Stable: within a verdict they keep their order.
+    reasons.sort_by_key(|(verdict, _)| std::cmp::Reverse(*verdict));
+    let verdict = reasons.first().map_or(SummaryVerdict::Good, |(verdict, _)| *verdict);
+    let of = |wanted: SummaryVerdict| -> Vec<String> {
+        let same = reasons.iter().filter(|(verdict, _)| *verdict == wanted);
+        same.map(|(_, text)| text.clone()).collect()
+    };
+    let findings = view.findings;
+    let mut clauses = match verdict {
+        SummaryVerdict::Good => vec![format!(
+            "{} of {} measured, no difference found",
+            measured(view),
+            counted(findings.asked as u64, "host")
+        )],
+        worse => of(worse).into_iter().take(REASONS_MAX).collect(),
+    };
+    clauses.extend(median(view));
+    clauses.extend(findings.pooled.iter().find_map(together));
+    let caveats = of(SummaryVerdict::Good);
+    let caveat = match caveats.as_slice() {
+        [] => String::new(),
+        [one] => format!(" Caveat: {one}."),
+        [one, more @ ..] => format!(" Caveats: {one}; and {} more.", more.len()),
+    };
+    let sentence = format!("{}: {}.{caveat}", verdict.word(), clauses.join("; "));
+    let reasons = reasons.into_iter().map(|(_, text)| text).collect();
+    Summary { verdict, sentence, headline: headline(view), reasons }
+}
+
+fn measured(view: &FleetView<'_>) -> usize {
+    view.findings.hosts.len() - view.unmeasured().count()
+}
+
+/// What the verdict rests on, in the order of the sentence within a verdict.
+fn reasons(view: &FleetView<'_>, goals: &[FleetGoal]) -> Vec<AnswerReason> {
+    use SummaryVerdict::{Bad, Caution, Good, Unknown};
+    let findings = view.findings;
+    let mut reasons: Vec<AnswerReason> = Vec::new();
+    let mut add = |verdict, text: Option<String>| {
+        reasons.extend(text.map(|text| (verdict, text)));
+    };
+    for goal in goals {
+        add(Bad, goal.missed_text().map(|text| format!("goal missed: {text}")));
+        add(Unknown, goal.open_text().map(|text| format!("goal not compared: {text}")));
+    }
+    add(Bad, differing(view, HostVerdict::Slow, "slow", ", confirmed by fresh runs"));
+    let next = match findings.campaign {
+        Some(_) => "; durio fleet confirm FOLDER runs them again",
+        None => "; only fresh runs confirm that",
+    };
+    add(Caution, differing(view, HostVerdict::Suspect, "suspect", next));
+    let shared = findings.shared_facts.first();
+    add(Caution, shared.map(|shared| cut(&shared_fact(view, shared), CAVEAT_MAX)));
+    add(Caution, unmeasured(view));
+    add(Caution, differing(view, HostVerdict::Unsteady, "unsteady", ""));
+    add(Unknown, too_few(view));
+    add(Good, unjudged(view));
+    // `too_few` has the number of hosts.
+    let doubts = findings.doubts.iter().filter(|doubt| doubt.kind != FleetDoubtKind::FewHosts);
+    for doubt in doubts {
+        add(Good, Some(cut(doubt.sentence.trim_end_matches('.'), CAVEAT_MAX)));
+    }
+    reasons
+}
+
+/// `2 of 200 hosts are suspect (db17: commit rate 1.34 × lower than 197 like it; db4: …)`.
+fn differing(
+    view: &FleetView<'_>,
+    verdict: HostVerdict,
+    word: &str,
+    after: &str,
+) -> Option<String> {
+    let named = |host: &HostFindings| {
+        let name = cut(&host.name, 40);
+        match host.evidence.first() {
+            Some(evidence) => format!("{name}: {}", view.effect(host, evidence)),
+            None => name,
+        }
+    };
+    let names: Vec<String> = view.with_verdict(verdict).map(named).collect();
+    let are = if names.len() == 1 { "is" } else { "are" };
+    let hosts = counted(view.findings.asked as u64, "host");
+    let text =
+        format!("{} of {hosts} {are} {word} ({}){after}", names.len(), first_of(&names, "; "));
+    (!names.is_empty()).then_some(text)
+}
+
+/// `2 of 200 hosts have no complete run (db9 lost, db3 refused)`.
+fn unmeasured(view: &FleetView<'_>) -> Option<String> {
+    let named =
+        |host: &HostFindings| format!("{} {}", cut(&host.name, 40), outcome_word(host.outcome));
+    let names: Vec<String> = view.unmeasured().map(named).collect();
+    let have = if names.len() == 1 { "has" } else { "have" };
+    let hosts = counted(view.findings.asked as u64, "host");
+    let text =
+        format!("{} of {hosts} {have} no complete run ({})", names.len(), first_of(&names, ", "));
+    (!names.is_empty()).then_some(text)
+}
+
+/// Why no host could be compared with others; `None` if one could.
+fn too_few(view: &FleetView<'_>) -> Option<String> {
+    let groups = &view.findings.groups;
+    let hosts: usize = groups.iter().map(|group| group.hosts).sum();
+    let is_judged = groups.iter().any(|group| group.method != ScreeningMethod::TooFew);
+    match hosts {
+        _ if is_judged => None,
+        0 => Some("no host was measured".to_owned()),
+        hosts if hosts < JUDGED_HOSTS_MIN => Some(format!(
+            "only {}; at least {JUDGED_HOSTS_MIN} alike are needed to judge one",
+            counted(hosts as u64, "host")
+        )),
+        hosts => Some(format!(
+            "no {JUDGED_HOSTS_MIN} of {hosts} hosts are alike, which are needed to judge one"
+        )),
+    }
+}
+
+/// Hosts in groups that are too small, next to others that are not.
+fn unjudged(view: &FleetView<'_>) -> Option<String> {
+    let groups = &view.findings.groups;
+    let small = groups.iter().filter(|group| group.method == ScreeningMethod::TooFew);
+    let hosts: usize = small.map(|group| group.hosts).sum();
+    let has_judged = groups.iter().any(|group| group.method != ScreeningMethod::TooFew);
+    let text = format!(
+        "{} not judged, because fewer than {JUDGED_HOSTS_MIN} are alike",
+        counted(hosts as u64, "host")
+    );
+    (hosts > 0 && has_judged).then_some(text)
+}
+
+/// `median 12.1 k commits/s (11.8 k to 12.4 k)`.
+fn median(view: &FleetView<'_>) -> Option<String> {
+    let figure = view.headline()?;
+    let which = if view.findings.groups.len() > 1 { " of the largest group" } else { "" };
+    let unit = operation_unit(&figure.key);
+    Some(match figure.key.statistic {
+        HostStatistic::Rate => {
+            let [median, low, high] = [figure.median, figure.min, figure.max].map(rate_bare);
+            format!("median{which} {median} {unit} ({low} to {high})")
+        }
+        other => {
+            let value = |value| figure_value(other, value);
+            let [median, low, high] = [figure.median, figure.min, figure.max].map(value);
+            format!("median{which} of {unit} {median} ({low} to {high})")
+        }
+    })
+}
+
+/// `8 hosts share storage that gives 48.2 k commits/s to all together, p99 4.1 ms`.
+fn together(pooled: &PooledFindings) -> Option<String> {
+    pooled.shared.as_ref()?;
+    let p99 = pooled.latency.as_ref().and_then(|latency| latency.p99_ns);
+    let p99 =
+        p99.map_or_else(String::new, |nanos| format!(", p99 {}", mean_latency(precise(nanos))));
+    let hosts = counted(pooled.hosts as u64, "host");
+    let (given, operation) = (rate_bare(pooled.rate?), pooled.operation.name());
+    Some(format!("{hosts} share storage that gives {given} {operation}s/s to all together{p99}"))
+}
+
+fn headline(view: &FleetView<'_>) -> Vec<SummaryFigure> {
+    let Some(figure) = view.headline() else { return Vec::new() };
+    let unit = match figure.key.statistic {
+        HostStatistic::Rate => "per second",
+        _ => "ns",
+    };
+    let name = match figure.key.statistic {
+        HostStatistic::Rate => super::operation(&figure.key),
+        other => format!("{} {}", super::operation(&figure.key), statistic(other)),
+    };
+    let named = [("median", figure.median), ("lowest", figure.min), ("highest", figure.max)];
+    let all = named.map(|(which, value)| SummaryFigure {
+        label: format!("{name}, {which} of hosts"),
+        value,
+        unit,
+    });
+    all.into()
+}

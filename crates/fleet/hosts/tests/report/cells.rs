@@ -1,0 +1,164 @@
+//! Exact cells of tables, facts, records and metrics.
+
+use durio_hosts::{FleetFindings, HostOutcome, HostStatistic, HostVerdict, SharedStorage};
+use durio_record::OperationName;
+use durio_report::Format;
+
+use crate::sample::{fleet, judge, key, lose, run};
+use crate::{verbose, written};
+
+/// The words of the first line that begins with this.
+#[track_caller]
+fn line<'t>(text: &'t str, begin: &str) -> &'t str {
+    text.lines().find(|line| line.trim_start().starts_with(begin)).unwrap_or_else(|| {
+        panic!("no line '{begin}' in {text}");
+    })
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect()
+}
+
+fn one_suspect() -> FleetFindings {
+    let mut findings = fleet(8);
+    judge(&mut findings.hosts[0], HostVerdict::Suspect);
+    findings
+}
+
+#[test]
+fn a_suspect_has_its_figure_its_factor_and_its_interval() {
+    let text = written(Format::Text, &one_suspect());
+    assert_eq!(
+        line(&text, "suspect"),
+        "suspect  rack1-db01: commit rate 1.34 × lower than 7 like it (1.28 to 1.41), 9 k/s"
+    );
+}
+
+#[test]
+fn the_fleet_has_a_row_for_each_figure_with_its_unit() {
+    let text = written(Format::Text, &fleet(8));
+    let rate = words(line(&text, "commit rate"));
+    assert_eq!(rate, ["commit rate", "8", "12.1 k/s", "11.4 k/s", "12.6 k/s", "2.50 %"]);
+    let p99 = words(line(&text, "commit p99"));
+    assert_eq!(p99, ["commit p99", "8", "199 µs", "190 µs", "210 µs", "2.50 %"]);
+    let power = "8 hosts tested in 6 figures; 0.3 innocent suspects expected; 3 runs of each find";
+    assert!(text.contains(power), "{text}");
+}
+
+#[test]
+fn a_host_has_its_verdict_its_worst_figure_and_its_own_rate() {
+    let text = written(Format::Text, &one_suspect());
+    let row = words(line(&text, "rack1-db01"));
+    assert_eq!(row[..6], ["rack1-db01", "suspect", "commit rate", "1.34 ×", "11.4 k", "210 µs"]);
+    assert_eq!(row[6].chars().count(), 15);
+    let row = words(line(&text, "rack1-db02"));
+    assert_eq!(row[..4], ["rack1-db02", "alike", "12.2 k", "196 µs"]);
+}
+
+#[test]
+fn several_runs_of_a_host_are_one_value_in_the_middle_of_their_logarithms() {
+    let mut findings = fleet(8);
+    let rate = key("commit", OperationName::Commit, HostStatistic::Rate);
+    let with = |value: f64, is_confirmation: bool| {
+        let mut figures = findings.hosts[0].runs[0].figures.clone();
+        figures[0].value = value;
+        durio_hosts::HostRun { is_confirmation, ..run(figures) }
+    };
+    let runs = [
+        (vec![with(100.0, false), with(400.0, false)], "200"),
+        (vec![with(100.0, false), with(400.0, false), with(300.0, false)], "300"),
+        (vec![with(100.0, false), with(900.0, true)], "100"),
+        (vec![with(900.0, true)], "900"),
+    ];
+    for (runs, expected) in runs {
+        findings.hosts[0].runs = runs;
+        assert_eq!(findings.hosts[0].runs[0].figures[0].key, rate);
+        let csv = written(Format::Csv, &findings);
+        let row = line(&csv, "rack1-db01,measured,alike,1,commit,data,commit,rate,");
+        assert_eq!(row.split(',').nth(8), Some(expected), "{row}");
+    }
+}
+
+#[test]
+fn shared_storage_has_its_rate_and_what_a_sum_of_reports_would_say() {
+    let mut findings = fleet(8);
+    findings.pooled[0].shared = Some(SharedStorage::Detected("10.0.0.9:/export".to_owned()));
+    let text = written(Format::Text, &findings).split_whitespace().collect::<Vec<_>>().join(" ");
+    for expected in [
+        "commit at data 96 k/s of 8 hosts together, p50 70 µs, p99 800 µs, p99.9 50.4 ms, in the \
+         58.2 s that all ran, from starts 400 µs apart",
+        "the sum of the hosts' rates, 96.5 k/s, counts time in which not all ran; the mean of their \
+         p99, 5.7 ms, is a latency that no request had",
+        "fairness 0.98 (Jain's index, 1 is equal): rack1-db01 has 12.5 %, rack1-db08 12.5 %",
+        "shared: the same identity on all of them, 10.0.0.9:/export",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let mut without = fleet(8);
+    without.pooled[0].rate = None;
+    without.pooled[0].no_rate = Some("the starts are 14 ms apart".to_owned());
+    let text = verbose(Format::Text, &without);
+    assert!(text.contains("no rate of 8 hosts together: the starts are 14 ms apart"), "{text}");
+}
+
+#[test]
+fn a_record_is_a_figure_of_a_host_and_a_host_without_figures_has_its_reason() {
+    let mut findings = one_suspect();
+    lose(&mut findings.hosts[7], HostOutcome::Lost, "silent, then off");
+    let csv = written(Format::Csv, &findings);
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(
+        lines[0],
+        "host,outcome,verdict,group,workload,target,operation,statistic,rate_per_s,service_ns,\
+         worse_share,worse_low_share,worse_high_share,chance_share,reason"
+    );
+    let first = "rack1-db01,measured,suspect,1,commit,data,commit,rate,11400,,0.3400000000000001,\
+                 0.28,0.4099999999999999,0.0004,";
+    let numbers = |line: &str| -> Vec<String> {
+        let rounded = |field: &str| match field.parse::<f64>() {
+            Ok(number) => format!("{number:.4}"),
+            Err(_) => field.to_owned(),
+        };
+        line.split(',').map(rounded).collect()
+    };
+    assert_eq!(numbers(lines[1]), numbers(first));
+    assert_eq!(lines[3], "rack1-db01,measured,suspect,1,commit,data,commit,p99,,210000,,,,,");
+    assert_eq!(lines[43], "rack1-db08,lost,not_judged,,,,,,,,,,,,\"silent, then off\"");
+    assert_eq!(lines.len(), 1 + 7 * 6 + 1);
+}
+
+#[test]
+fn metrics_have_a_series_for_each_host_and_figure() {
+    let text = written(Format::OpenMetrics, &fleet(8));
+    let labels = "host=\"rack1-db01\",outcome=\"measured\",verdict=\"alike\",group=\"1\",\
+                  workload=\"commit\",target=\"data\",operation=\"commit\"";
+    let rate = format!("durio_rate_per_second{{{labels},statistic=\"rate\"}} 11400\n");
+    assert!(text.contains(&rate), "{text}");
+    let p99 = format!("durio_latency_service_seconds{{{labels},statistic=\"p99\"}} 0.00021\n");
+    assert!(text.contains(&p99), "{text}");
+    assert!(text.contains("durio_verdict_info{verdict=\"good\"} 1\n"), "{text}");
+    assert_eq!(text.matches("durio_rate_per_second{").count(), 16);
+}
+
+#[test]
+fn json_has_the_answer_at_its_head_and_reads_back_as_it_was() {
+    let findings = one_suspect();
+    let text = written(Format::Json, &findings);
+    assert!(text.starts_with("{\n  \"summary\": {\n    \"verdict\": \"caution\","), "{text}");
+    assert_eq!(serde_json::from_str::<FleetFindings>(&text).unwrap(), findings);
+}
+
+#[test]
+fn the_map_says_each_host_by_letter_and_words_in_rows_of_racks() {
+    let mut findings = fleet(80);
+    judge(&mut findings.hosts[79], HostVerdict::Slow);
+    let page = written(Format::Html, &findings);
+    let cell = "<g><title>rack2-db40: slow, commit rate 1.34 × lower than 79 like it</title>";
+    assert!(page.contains(cell), "{page}");
+    let cell = "<g><title>rack1-db01: alike, commit 11.4 k/s</title>";
+    assert!(page.contains(cell));
+    for label in [">rack1-db</text>", ">rack2-db</text>", ">S</text>", ">· alike</span>"] {
+        assert!(page.contains(label), "{label}");
+    }
+    assert_eq!(page.matches(">·</text>").count(), 79);
+}

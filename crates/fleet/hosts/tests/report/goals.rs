@@ -1,0 +1,81 @@
+//! Goals of a user.
+
+use durio_base::{Bytes, Nanos};
+use durio_hosts::{FleetFindings, FleetReport, HostOutcome, judge_goal};
+use durio_plan::{LatencyFigure, OperationName, Threshold, ThresholdBound};
+use durio_report::{Format, Report as _};
+
+use crate::sample::{fleet, lose};
+use crate::written;
+
+fn goal(text: &str, workload: &str, bound: ThresholdBound) -> Threshold {
+    Threshold::goal(text.to_owned(), workload.to_owned(), bound)
+}
+
+fn p99_below(limit: u64) -> Threshold {
+    let (operation, figure) = (OperationName::Commit, LatencyFigure::P99);
+    let limit = Nanos::new(limit);
+    let bound = ThresholdBound::LatencyBelow { operation, figure, limit };
+    goal("commit p99 < 200us", "commit", bound)
+}
+
+fn rate_above(workload: &str, at_least_per_second: f64) -> Threshold {
+    goal("rate > N", workload, ThresholdBound::RateAtLeast { at_least_per_second })
+}
+
+#[test]
+fn a_goal_is_missed_at_its_limit_and_each_host_that_misses_it_is_named() {
+    let findings = fleet(8);
+    let judged = judge_goal(&p99_below(200_000), &findings).unwrap();
+    let missed: Vec<&str> = judged.missed.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(missed, ["rack1-db01", "rack1-db03", "rack1-db06", "rack1-db08"]);
+    assert_eq!(judged.missed[3].1, 200_000.0);
+    let text = "commit p99 < 200us on 4 hosts (rack1-db01, rack1-db03, rack1-db06, rack1-db08)";
+    assert_eq!(judged.missed_text().as_deref(), Some(text));
+    assert_eq!(judge_goal(&p99_below(210_001), &findings).unwrap().missed_text(), None);
+    let report = FleetReport { findings: &findings, goals: vec![judged] };
+    let cases = written(Format::JUnit, &report);
+    let case = "<testcase classname=\"commit p99 &#60; 200us\" name=\"rack1-db01\"><failure \
+                message=\"measured 210 µs\"/></testcase>";
+    assert!(cases.contains(case), "{cases}");
+    assert!(cases.contains("tests=\"8\" failures=\"4\" errors=\"0\" skipped=\"0\""), "{cases}");
+    let sentence = report.summary().unwrap().sentence;
+    assert!(sentence.starts_with(&format!("Bad: goal missed: {text}; median ")), "{sentence}");
+}
+
+fn missed(findings: &FleetFindings, workload: &str, rate: f64) -> usize {
+    judge_goal(&rate_above(workload, rate), findings).unwrap().missed.len()
+}
+
+#[test]
+fn a_rate_is_that_of_commits_or_of_all_accesses() {
+    let mut findings = fleet(8);
+    assert_eq!(missed(&findings, "commit", 12_000.0), 3);
+    assert_eq!(missed(&findings, "commit", 11_400.0), 0);
+    assert_eq!(missed(&findings, "lookup", 43_700.0), 0);
+    assert_eq!(missed(&findings, "lookup", 43_701.0), 1);
+    // Reads and writes of one workload are counted together.
+    for host in &mut findings.hosts {
+        let mut writes = host.runs[0].figures[4].clone();
+        writes.key.operation = OperationName::Write;
+        host.runs[0].figures.push(writes);
+    }
+    assert_eq!(missed(&findings, "lookup", 87_400.0), 0);
+    assert_eq!(missed(&findings, "lookup", 87_401.0), 1);
+}
+
+#[test]
+fn hosts_without_the_figure_leave_a_goal_open_and_other_figures_are_refused() {
+    let mut findings = fleet(8);
+    lose(&mut findings.hosts[1], HostOutcome::Lost, "silent");
+    let judged = judge_goal(&p99_below(300_000), &findings).unwrap();
+    assert_eq!((judged.missed.len(), judged.open.clone()), (0, vec!["rack1-db02".to_owned()]));
+    let report = FleetReport { findings: &findings, goals: vec![judged] };
+    let sentence = report.summary().unwrap().sentence;
+    let begin = "Unknown: goal not compared: commit p99 < 200us on 1 host (rack1-db02); median ";
+    assert!(sentence.starts_with(begin), "{sentence}");
+    let bandwidth = ThresholdBound::BandwidthAtLeast { at_least: Bytes::new(1) };
+    let refused = judge_goal(&goal("scan bandwidth > 1", "scan", bandwidth), &findings);
+    let why = "'scan bandwidth > 1': hosts are compared by rate, p50, p99 and p99.9";
+    assert_eq!(refused.unwrap_err(), why);
+}
