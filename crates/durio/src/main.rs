@@ -8,7 +8,6 @@ mod args;
 mod commands;
 mod config;
 mod exit_code;
-mod http;
 mod measure;
 mod options;
 mod output;

@@ -1,7 +1,7 @@
 //! Writing to stdout and stderr: a closed pipe or terminal ends quietly, a full disk is an error. Files
 //! that a command writes in addition are new ones.
 //!
-//! Text is made visible here (`durio_report::visible_lines`): names, paths and the messages of
+//! Text is made visible here (`durio_base::visible_lines`): names, paths and the messages of
 //! other programs cannot control the terminal. Output of durio-report is visible already.
 
 use std::fs::{self, File};
@@ -12,8 +12,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::{AutoStream, ColorChoice};
+use durio_base::{visible, visible_lines};
+use durio_command::http::reach_warning;
 use durio_command::{CommandError, error_chain};
-use durio_report::{Format, Options, Report, visible, visible_lines};
+use durio_report::{Format, Options, Report, wrapped};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -66,8 +68,8 @@ pub(crate) fn remarks<T: std::fmt::Display>(lines: impl IntoIterator<Item = T>) 
 
 /// Warns which machines can reach an address where durio listens, unless only this machine can.
 pub(crate) fn warn_of_reach(address: SocketAddr, can: &str) {
-    if !address.ip().to_canonical().is_loopback() {
-        remark(&format!("durio: {address} is not loopback: every machine that reaches it {can}"));
+    if let Some(warning) = reach_warning(address, can) {
+        remark(&warning);
     }
 }
 
@@ -231,6 +233,18 @@ pub(crate) fn remark(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{shown}");
 }
 
+/// Indentation of the further lines of a folded text.
+const INDENT: &str = "    ";
+
+/// The text in lines of at most `width` columns, further ones indented; a longer word, such as a path,
+/// is not broken.
+pub(crate) fn folded(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    wrapped(text, width.saturating_sub(INDENT.len())).join(&format!("\n{INDENT}"))
+}
+
 /// Prints the chain of causes and the hints of a failure, and gives the exit code.
 pub(crate) fn conclude(outcome: Result<Exit, CommandError>) -> Exit {
     clear_status();
@@ -318,6 +332,27 @@ mod tests {
             assert_eq!(fitted(text, width), expected, "{text:?} in {width}");
             assert!(fitted(text, width).width() <= width, "{text:?} in {width}");
         }
+    }
+
+    #[test]
+    fn a_note_is_folded_at_80_and_100_columns_and_one_that_fits_stays() {
+        for width in [80, 100] {
+            let note = |length: usize| format!("note: job.fio:3: {}", "x".repeat(length - 17));
+            assert_eq!(folded(&note(width), width), note(width));
+            let broken = format!("note: job.fio:3:\n    {}", "x".repeat(width - 16));
+            assert_eq!(folded(&note(width + 1), width), broken);
+        }
+        let note = "note: job.fio:12: bsrange: every size of the range is drawn with the same chance, \
+                    by 512 B, also where --bssplit is given";
+        let in_80 = "note: job.fio:12: bsrange: every size of the range is drawn with the same\n    \
+                     chance, by 512 B, also where --bssplit is given";
+        let in_100 = "note: job.fio:12: bsrange: every size of the range is drawn with the same chance, \
+                      by 512 B, also\n    where --bssplit is given";
+        assert_eq!([folded(note, 80), folded(note, 100)], [in_80, in_100]);
+        // A path that is longer than the line is whole.
+        let path = format!("/{}", "p".repeat(90));
+        let note = format!("note: it is in {path}");
+        assert_eq!(folded(&note, 80), format!("note: it is in\n    {path}"));
     }
 
     #[test]

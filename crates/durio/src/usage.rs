@@ -10,9 +10,8 @@ use std::process::ExitCode;
 use clap::CommandFactory as _;
 use clap::builder::ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use durio_base::{Bytes, Nanos, ParseQuantityError, shell_word};
+use durio_base::{Bytes, Nanos, ParseQuantityError, shell_word, visible, visible_lines};
 use durio_command::{CommandError, CommandErrorKind};
-use durio_report::{visible, visible_lines};
 
 use crate::args::Arguments;
 use crate::exit_code::Exit;

@@ -1,7 +1,6 @@
 //! Reads the values of options: units, names, shares. Only the name of a report's file is looked up.
 
 use std::ffi::OsStr;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{
@@ -121,19 +120,6 @@ pub(crate) fn period(text: &str) -> Result<Nanos, String> {
         true => Ok(period),
         false => Err(format!("{period} is too short; a probe takes 2 s: give 10s or more")),
     }
-}
-
-/// Where to listen: `127.0.0.1:9119`.
-pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| {
-        // A port alone, or behind a name that would have to be looked up.
-        let port = text.rsplit_once(':').map_or(text, |(_, port)| port);
-        let port = port.parse::<u16>().unwrap_or(9119);
-        format!(
-            "'{text}' is not a numeric address with a port; expected such as 127.0.0.1:{port}, or \
-             0.0.0.0:{port} for all interfaces"
-        )
-    })
 }
 
 /// A factor such as `0.02`, in thousandths; 0.001 to 1000.
@@ -489,21 +475,6 @@ mod tests {
         let found = setting(" wal_sync_method = a=b ").unwrap();
         assert_eq!((&*found.name, &*found.value), ("wal_sync_method", "a=b"));
         assert!(setting("x").is_err() && setting(" =1").is_err());
-    }
-
-    #[test]
-    fn addresses_are_numbers_and_a_port_that_was_given_stays_in_the_hint() {
-        let address = listen_address("127.0.0.1:9119").unwrap();
-        assert_eq!((address.is_ipv4(), address.port()), (true, 9119));
-        assert_eq!(listen_address("[::1]:80").unwrap().port(), 80);
-        for (wrong, hint) in [
-            ("localhost:80", "127.0.0.1:80,"),
-            ("8080", "127.0.0.1:8080,"),
-            ("127.0.0.1", "127.0.0.1:9119,"),
-            ("0.0.0.0:99999", "127.0.0.1:9119,"),
-        ] {
-            assert!(listen_address(wrong).unwrap_err().contains(hint), "{wrong}");
-        }
     }
 
     #[test]

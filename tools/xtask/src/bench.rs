@@ -13,6 +13,7 @@ mod durio;
 mod figures;
 mod fio;
 mod fleet_hosts;
+mod fleet_lab;
 mod fsync;
 mod gate;
 mod group_commit;
@@ -85,6 +86,10 @@ enum BenchCommand {
     Databases(databases::DatabaseBenchArguments),
     /// How often verdicts on hosts of a fleet are wrong, by simulated campaigns
     FleetHosts(fleet_hosts::FleetHostsArguments),
+    /// Campaigns on hosts in network namespaces: a slow one, failures, one disk, kills, starts, costs
+    FleetLab(fleet_lab::FleetLabArguments),
+    /// What hundreds of scripted hosts cost the real coordinator and its bus
+    FleetLoad(fleet_lab::load::FleetLoadArguments),
     /// Crash states of a recorded run, made and checked per second
     Prove,
     /// Time of a fresh build and of a rebuild, by crate, and the size of the packaged binary
@@ -118,6 +123,8 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode> {
         BenchCommand::Nbd(arguments) => nbd::run(arguments, &interrupt),
         BenchCommand::Databases(arguments) => databases::run(arguments, &interrupt),
         BenchCommand::FleetHosts(arguments) => fleet_hosts::run(arguments, &interrupt),
+        BenchCommand::FleetLab(arguments) => fleet_lab::run(arguments, &interrupt),
+        BenchCommand::FleetLoad(arguments) => fleet_lab::load::run(arguments, &interrupt),
         BenchCommand::Prove => prove::run(&interrupt),
         BenchCommand::Build => build::run(&interrupt),
     };

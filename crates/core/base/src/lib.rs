@@ -10,6 +10,7 @@ mod nanos;
 mod number;
 pub mod raid_level;
 pub mod stats;
+mod visible;
 mod words;
 
 pub use bytes::Bytes;
@@ -18,6 +19,7 @@ pub use nanos::Nanos;
 pub use nanos::Rate;
 pub use number::{ParseErrorKind, ParseQuantityError};
 pub use raid_level::RaidLevel;
+pub use visible::{EscapedText, is_hidden, visible, visible_lines};
 pub use words::{counted, did_you_mean, line_and_column, nearest_word, percent, shell_word};
 
 /// What an operation does, as workloads ask for it and engines do it.

@@ -1,11 +1,12 @@
 //! What every command of every product begins with, whatever it then measures, proves or serves:
 //! an error that says who has to act ([`CommandError`]), progress for the user
-//! ([`ProgressObserver`]), a way to be stopped ([`StopFlag`]), the command line for records, and the
-//! places that were named, held and permitted ([`locate()`]).
+//! ([`ProgressObserver`]), a way to be stopped ([`StopFlag`]), the command line for records, the places
+//! that were named, held and permitted ([`locate()`]), and a server of a few pages ([`http`]).
 //!
 //! How the error of another crate becomes a [`CommandError`] stands next to that error.
 
 mod error;
+pub mod http;
 mod locate;
 mod process;
 

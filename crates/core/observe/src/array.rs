@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The forms of the JSON documents.
 const STATUS_SCHEMA: &str = "durio-raid-status-1";
+const LIST_SCHEMA: &str = "durio-raid-list-1";
 const EXAMINATION_SCHEMA: &str = "durio-raid-examination-1";
 
 /// What all members of an array agree on.
@@ -161,6 +162,31 @@ pub struct MismatchPlace {
     pub offset_bytes: u64,
     /// The role of the member with that copy.
     pub role: u8,
+}
+
+/// The arrays that are served on this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ArrayList {
+    /// The form of the JSON document.
+    pub schema: &'static str,
+    pub arrays: Vec<ListedArray>,
+}
+
+impl ArrayList {
+    #[must_use]
+    pub const fn new(arrays: Vec<ListedArray>) -> Self {
+        Self { schema: LIST_SCHEMA, arrays }
+    }
+}
+
+/// A served array, by its socket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ListedArray {
+    pub socket: String,
+    /// `None` if its server does not answer.
+    pub status: Option<ArrayStatus>,
+    /// Why its server does not answer.
+    pub problem: Option<String>,
 }
 
 impl ArrayStatus {

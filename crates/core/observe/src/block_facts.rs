@@ -49,6 +49,10 @@ pub struct BlockFacts {
     pub vendor: Option<String>,
     /// The device's serial number.
     pub serial: Option<String>,
+    /// The worldwide name, equal on every host that reaches the device (iSCSI, Fibre Channel, NVMe over
+    /// fabrics).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wwid: Option<String>,
     /// The I/O scheduler in use.
     pub scheduler: Option<String>,
     /// The block layer's view of the cache, which decides whether flushes are sent.
@@ -89,6 +93,8 @@ pub(crate) fn read_block_facts(dir: &SystemDir) -> BlockFacts {
         model: dir.text("device/model").or_else(|| dir.text("device/name")),
         vendor: dir.text("device/vendor"),
         serial: serial_of(dir),
+        // NVMe has the first file, SCSI the second.
+        wwid: dir.text("wwid").or_else(|| dir.text("device/wwid")),
         scheduler: dir.choice("queue/scheduler"),
         write_cache: match dir.text("queue/write_cache").as_deref() {
             Some("write back") => Some(WriteCache::WriteBack),
@@ -346,6 +352,12 @@ mod tests {
         assert_eq!(facts.write_cache, Some(WriteCache::WriteBack));
         assert_eq!(facts.serial.as_deref(), Some("S3RIAL"));
         assert_eq!((facts.numa_node, facts.virtio_flush), (Some(1), None));
+        assert_eq!(facts.wwid, None);
+        let place = |file: &str| dir.path().join(file);
+        std::fs::write(place("device/wwid"), "naa.6001405a\n").unwrap();
+        assert_eq!(read_block_facts(&dir).wwid.as_deref(), Some("naa.6001405a"));
+        std::fs::write(place("wwid"), "uuid.1-2\n").unwrap();
+        assert_eq!(read_block_facts(&dir).wwid.as_deref(), Some("uuid.1-2"));
     }
 
     #[test]

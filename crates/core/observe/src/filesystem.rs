@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::device_probe::DeviceProbe;
 use crate::identity::PathIdentity;
 use crate::identity::btrfs_of_member;
-use crate::layer::LayerKind;
+use crate::layer::{Layer, LayerKind};
 use crate::mountinfo::MountEntry;
 use crate::superblock::superblock_facts;
 use crate::system_dir::{Fact, SystemDir};
@@ -28,6 +28,9 @@ pub struct FilesystemFacts {
     pub mount_point: String,
     /// The mounted object: a device, a server's export, a name.
     pub source: String,
+    /// As udev links to the device; a copied image has the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
     /// Options of the mount, then of the filesystem, in order, each once.
     pub options: Vec<String>,
     /// Those of the options that bear on durability or speed.
@@ -89,6 +92,7 @@ pub(crate) fn filesystem_facts(mount: &MountEntry, identity: &PathIdentity) -> F
         fs_type: mount.fs_type.clone(),
         mount_point: mount.mount_point.display().to_string(),
         source: mount.source.to_string_lossy().into_owned(),
+        uuid: None,
         relevant_options: options.iter().filter(|option| is_relevant(option)).cloned().collect(),
         options,
         read_only: mount.read_only,
@@ -97,6 +101,15 @@ pub(crate) fn filesystem_facts(mount: &MountEntry, identity: &PathIdentity) -> F
         memory_backed: layer_kind(&mount.fs_type) == LayerKind::Memory,
         direct_io: identity.direct_io,
     }
+}
+
+/// The UUID of the filesystem on one of these devices.
+pub(crate) fn filesystem_uuid(root: &SystemDir, devices: &[Layer]) -> Option<String> {
+    let links = root.join("dev/disk/by-uuid");
+    links.names("").into_iter().find(|uuid| {
+        let device = links.link_name(uuid);
+        device.is_some_and(|device| devices.iter().any(|known| known.name == device))
+    })
 }
 
 /// Types that the ext4 driver mounts, and shows under its own name.
@@ -270,6 +283,23 @@ mod tests {
         for (fs_type, kind) in rows {
             assert_eq!(layer_kind(fs_type), kind, "{fs_type}");
         }
+    }
+
+    #[test]
+    fn a_uuid_is_that_of_the_link_to_one_of_the_devices() {
+        let fixture = Fixture::new();
+        for (uuid, device) in [("1-2", "sda1"), ("3-4", "dm-0")] {
+            fixture.link(&format!("dev/disk/by-uuid/{uuid}"), &format!("dev/{device}"));
+        }
+        let found = |names: &[&str]| {
+            let devices: Vec<Layer> =
+                names.iter().map(|name| Layer::new(LayerKind::Disk, *name)).collect();
+            filesystem_uuid(&fixture.root(), &devices)
+        };
+        assert_eq!(found(&["sda2", "dm-0"]).as_deref(), Some("3-4"));
+        assert_eq!(found(&["sda1"]).as_deref(), Some("1-2"));
+        assert_eq!(found(&["sda"]), None);
+        assert_eq!(found(&[]), None);
     }
 
     #[test]

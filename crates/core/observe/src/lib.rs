@@ -41,8 +41,8 @@ mod tuning;
 pub use durio_block::Alignment;
 
 pub use array::{
-    ArrayExamination, ArrayScrub, ArrayShape, ArrayState, ArrayStatus, ExaminedDevice,
-    ExaminedMember, MemberStanding, MemberStatus, MismatchPlace,
+    ArrayExamination, ArrayList, ArrayScrub, ArrayShape, ArrayState, ArrayStatus, ExaminedDevice,
+    ExaminedMember, ListedArray, MemberStanding, MemberStatus, MismatchPlace,
 };
 pub use block_facts::{BlockFacts, CloudDisk, CloudProvider, WriteCache, device_serial};
 pub use block_trace::read_block_trace;
@@ -58,7 +58,7 @@ pub use layer::{Layer, LayerKind, Stack, leaf_devices};
 pub use mountinfo::{MountedThing, UnmountedPlace, mounted_at, unmounted_place};
 pub use open_files::{
     OpenFile, descriptors, family_of, holders_below, open_file, process_of, processes_of_unit,
-    threads_of, write_calls,
+    threads_of, write_calls, written_bytes,
 };
 pub use power_state::{DriveCounters, PowerState, read_power_state};
 pub use process_facts::{

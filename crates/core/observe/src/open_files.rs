@@ -53,8 +53,18 @@ pub fn process_of(root: &Path, thread: u32) -> Option<u32> {
 /// Write calls of a process so far, which the kernel counts with or without a trace; none if it
 /// does not count (CONFIG_TASK_IO_ACCOUNTING), or the process may not be looked at.
 pub fn write_calls(root: &Path, process: u32) -> Option<u64> {
+    io_count(root, process, "syscw:")
+}
+
+/// Bytes that a process, and each child that it has waited for, wrote to storage or to the page cache
+/// of a file; none as for [`write_calls`].
+pub fn written_bytes(root: &Path, process: u32) -> Option<u64> {
+    io_count(root, process, "write_bytes:")
+}
+
+fn io_count(root: &Path, process: u32, key: &str) -> Option<u64> {
     let text = fs::read_to_string(root.join(format!("proc/{process}/io"))).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("syscw:")?.trim().parse().ok())
+    text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok())
 }
 
 /// A process and all that descend from it and live.
@@ -193,11 +203,16 @@ mod tests {
     #[test]
     fn calls_that_wrote_are_counted_where_the_kernel_counts_them() {
         let fixture = Fixture::new();
-        fixture.file("proc/10/io", "rchar: 5\nwchar: 7\nsyscr: 1\nsyscw: 42\nread_bytes: 0\n");
+        fixture.file(
+            "proc/10/io",
+            "rchar: 5\nwchar: 7\nsyscr: 1\nsyscw: 42\nread_bytes: 0\nwrite_bytes: 8192\n",
+        );
         fixture.file("proc/11/status", "Tgid:\t11\n");
         let root = fixture.root();
         assert_eq!(write_calls(root.path(), 10), Some(42));
         assert_eq!(write_calls(root.path(), 11), None);
+        assert_eq!(written_bytes(root.path(), 10), Some(8192));
+        assert_eq!(written_bytes(root.path(), 11), None);
         let own = write_calls(Path::new("/"), std::process::id());
         assert!(own.is_none_or(|calls| calls < u64::MAX / 2), "{own:?}");
     }

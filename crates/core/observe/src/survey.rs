@@ -17,7 +17,9 @@ use crate::block_facts::read_block_facts;
 use crate::block_node::{self, DeviceNumber};
 use crate::device_probe::{CopiedDevices, DeviceProbe, DeviceServer, LiveDevices, served};
 use crate::dm_facts::dm_facts;
-use crate::filesystem::{filesystem_facts, filesystem_state, geometry, layer_kind};
+use crate::filesystem::{
+    filesystem_facts, filesystem_state, filesystem_uuid, geometry, layer_kind,
+};
 use crate::host::host_in;
 use crate::identity::{
     FileKind, ObservedSystem, PathIdentity, btrfs_devices, device_of_source, devices_of_source,
@@ -116,6 +118,7 @@ impl<'a> Survey<'a> {
         layer.device = Some(mount.device.to_string());
         layer.below = self.below_mount(mount, depth + 1);
         if let Some(device) = layer.below.first().filter(|below| below.block.is_some()) {
+            facts.uuid = filesystem_uuid(self.system.root, &layer.below);
             layer.facts = filesystem_state(self.system.root, &mount.fs_type, &device.name);
             if let Some(dir) = block_node::by_name(self.system.root, &device.name) {
                 layer.facts.extend(geometry(self.system.root, self.probe, mount, &dir));

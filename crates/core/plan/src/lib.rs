@@ -10,6 +10,7 @@ mod queue;
 mod step;
 mod target;
 mod threshold;
+mod writes;
 
 pub use campaign::{
     Campaign, DeclaredLayout, DeclaredTarget, Experiment, Goal, PlanSection, PublishedShare,
@@ -23,6 +24,7 @@ pub use step::{
 };
 pub use target::{FileLayout, Location, LocationFacts, RawPath, Target, TargetKind};
 pub use threshold::{LatencyFigure, OperationName, Provenance, Threshold, ThresholdBound};
+pub use writes::TargetWrites;
 
 use durio_base::Nanos;
 use serde::{Deserialize, Serialize};

@@ -180,6 +180,11 @@ impl Load {
         std::iter::once(self.target).chain(self.more_targets.iter().copied())
     }
 
+    /// True if it writes to `target`.
+    pub fn writes_to(&self, target: usize) -> bool {
+        self.workload.writes() && self.targets().any(|used| used == target)
+    }
+
     /// The target of job `job`, or the first of several, that job's place among the target's jobs,
     /// and how many those are.
     pub fn place_of(&self, job: u32) -> JobPlace {
@@ -221,7 +226,7 @@ impl Load {
 
     /// The most bytes that are written for an access of the largest size.
     // A batch may hold one record, filled up.
-    fn written_each_max(&self) -> Bytes {
+    pub(crate) fn written_each_max(&self) -> Bytes {
         let block = self.workload.block_size;
         self.workload.group_commit.map_or(block, |policy| {
             let tail = if policy.rewrites_tail { policy.pad_to.get() } else { 0 };
@@ -230,7 +235,7 @@ impl Load {
     }
 
     /// The most bytes that are written for accesses of `bytes`.
-    fn written_max(&self, bytes: Bytes) -> u64 {
+    pub(crate) fn written_max(&self, bytes: Bytes) -> u64 {
         if self.workload.group_commit.is_none() {
             return bytes.get();
         }
@@ -482,7 +487,7 @@ impl Step {
 
     /// True if any load writes to `target`.
     pub fn writes_to(&self, target: usize) -> bool {
-        self.loads().any(|load| load.workload.writes() && load.targets().any(|used| used == target))
+        self.loads().any(|load| load.writes_to(target))
     }
 
     /// Bytes that it will write at most; none if time alone bounds it.

@@ -79,9 +79,12 @@ pub enum LostPolicy {
 }
 
 /// A host's place in the campaign.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum HostState {
+    #[default]
     Asked,
     Joined,
     Planned,

@@ -86,7 +86,7 @@ pub(crate) struct HistogramLogReader<R> {
 
 impl<R: BufRead> HistogramLogReader<R> {
     pub(crate) fn new(reader: R) -> Self {
-        Self { reader, line: Vec::new(), payload: PayloadReader::new() }
+        Self { reader, line: Vec::new(), payload: PayloadReader::default() }
     }
 
     /// The histogram of the next entry if it has this tag; `None` at the end of the log, at a torn
@@ -133,21 +133,24 @@ const NUMBER_MAX: usize = 9;
 const INFLATED_MAX: usize = HEADER + BUCKETS * NUMBER_MAX;
 
 /// Decodes entries, with one inflater and the same buffers for all.
-pub(crate) struct PayloadReader {
+#[derive(Debug)]
+pub struct PayloadReader {
     compressed: Vec<u8>,
     inflated: Box<[u8]>,
     inflater: Decompress,
 }
 
-impl PayloadReader {
-    pub(crate) fn new() -> Self {
+impl Default for PayloadReader {
+    fn default() -> Self {
         // Once, of the largest size: no entry's own word decides how much memory is taken.
         let inflated = vec![0; INFLATED_MAX].into_boxed_slice();
         Self { compressed: Vec::new(), inflated, inflater: Decompress::new(true) }
     }
+}
 
+impl PayloadReader {
     /// The histogram of an entry; none for damage, and for one of other bounds than a record's.
-    pub(crate) fn read(&mut self, text: &[u8]) -> Option<SparseHistogram> {
+    pub fn read(&mut self, text: &[u8]) -> Option<SparseHistogram> {
         self.compressed.clear();
         STANDARD.decode_vec(text, &mut self.compressed).ok()?;
         let mut outer = PayloadFields(&self.compressed);

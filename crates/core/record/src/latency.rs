@@ -203,6 +203,11 @@ impl Latency {
         self.histogram.as_ref()
     }
 
+    /// The tag of the histogram's entry in the log; none before it is written.
+    pub fn tag(&self) -> Option<&str> {
+        self.tag.as_deref()
+    }
+
     pub fn record(&mut self, nanos: u64) {
         self.exact.record(nanos);
         self.count_in_bucket(nanos, 1);
@@ -214,6 +219,11 @@ impl Latency {
         if let Some(histogram) = &other.histogram {
             self.add_counted(&other.exact, histogram.buckets.iter().copied());
         }
+    }
+
+    /// Takes the latencies of a histogram; what is exact of them is known already.
+    pub fn add_histogram(&mut self, histogram: &SparseHistogram) {
+        self.histogram.get_or_insert_default().add(histogram.buckets.iter().copied());
     }
 
     /// Takes latencies that were counted elsewhere: their exact side, and the counts of their

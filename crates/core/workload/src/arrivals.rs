@@ -3,6 +3,7 @@
 //! An [`ArrivalSchedule`] gives the intended starts of one job in nanoseconds since the step's start. It
 //! knows no clock and never waits.
 
+use durio_base::Nanos;
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
@@ -50,6 +51,24 @@ impl Arrivals {
                 Some(*rate_per_second)
             }
         }
+    }
+
+    /// The most arrivals within `span`; none in a closed loop. A Poisson process exceeds it in fewer
+    /// than one of 10¹⁰ spans.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the cast saturates, and counts are not negative"
+    )]
+    pub fn count_max(&self, span: Nanos) -> Option<u64> {
+        let mean = self.rate_per_second()? * span.as_secs_f64();
+        // The first is at the start, and starts are rounded down to nanoseconds.
+        let most = match self {
+            // Bernstein's inequality: P(X ≥ m + x) ≤ exp(−x² / (2m + 2x/3)), at most e^−24.5 here.
+            Self::Poisson { .. } => mean + 7.0 * mean.sqrt() + 25.0,
+            _ => mean + 2.0,
+        };
+        Some(most as u64)
     }
 
     /// The same process at another rate; a closed loop stays one.
@@ -222,6 +241,23 @@ mod tests {
             fits(RATE_MIN) && !fits(RATE_MIN * 0.999) && fits(RATE_MAX) && !fits(RATE_MAX * 1.001)
         );
         assert!(Arrivals::Closed.validate().is_ok());
+    }
+
+    #[test]
+    fn a_span_has_at_most_the_arrivals_of_its_bound() {
+        let span = Nanos::from_millis(500);
+        let constant = Arrivals::Constant { rate_per_second: 3_000.0 };
+        assert_eq!(constant.count_max(span), Some(1_502));
+        let poisson = Arrivals::Poisson { rate_per_second: 20_000.0 };
+        // 10,000, 7 standard deviations of 100, and 25.
+        assert_eq!(poisson.count_max(span), Some(10_725));
+        assert_eq!(Arrivals::Closed.count_max(span), None);
+        for arrivals in [constant, poisson] {
+            let within = starts(&arrivals, 3, 20_000).partition_point(|&at| at <= span.get());
+            let most = arrivals.count_max(span).unwrap();
+            let mean = arrivals.rate_per_second().unwrap() / 2.0;
+            assert!(within as u64 <= most && within as f64 >= 0.9 * mean, "{within} of {most}");
+        }
     }
 
     #[test]

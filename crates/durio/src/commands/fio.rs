@@ -29,12 +29,12 @@ use crate::output;
 /// Run fio's job files and command lines with durio, and print fio's output
 ///
 /// Accepts fio's options and prints fio's output: --output, --output-format (normal, terse, json,
-/// json+, and lists of them), --minimal, --terse-version, --append-terse, and the logs of
-/// write_bw_log, write_lat_log and write_iops_log. For durio's own formats use --format. Every fio
-/// option is honoured, or refused by name and line: --cmdhelp lists them, --cmdhelp=NAME describes
-/// one. Differences from fio that do not change what the results mean are printed as notes, once
-/// per job file: on stderr, or on stdout if --output names a file for the results. Sections of one
-/// stonewall group run at the same time.
+/// json+, and lists of them), --minimal, --terse-version, --append-terse, --status-interval, and the
+/// logs of write_bw_log, write_lat_log and write_iops_log. For durio's own formats use --format.
+/// Every fio option is honoured, or refused by name and line: --cmdhelp lists them, --cmdhelp=NAME
+/// describes one. Differences from fio that do not change what the results mean are printed as
+/// notes, once per job file: on stderr, or on stdout if --output names a file for the results.
+/// Sections of one stonewall group run at the same time.
 ///
 ///   durio fio job.fio
 ///   durio fio --name=wal --rw=write --bs=8k --size=64m --fdatasync=1 --output-format=json
@@ -67,13 +67,14 @@ pub(crate) struct FioArguments {
 }
 
 mod stand_in;
+mod status;
 
 pub(crate) fn fio(arguments: &FioArguments) -> Result<Exit, CommandError> {
     let words = words(arguments)?;
     let options = &arguments.common;
     if arguments.plan {
         let imported = import_file(&parse(&words)?, options.permission(), &planning(options))?;
-        imported.notes.iter().for_each(|note| output::remark(note));
+        imported.notes.iter().for_each(|line| note(line));
         let mut bytes = Vec::new();
         write_document(&imported.plan, &mut bytes).map_err(CommandError::unmade)?;
         return output::answer(&bytes).map(|()| Exit::Fine);
@@ -94,14 +95,19 @@ fn run_words(
     let file = parse(words)?;
     let settings = ImportSettings { copies_apart: false, ..running(&execution, options) };
     let imported = import_file(&file, options.permission(), &settings)?;
-    imported.notes.iter().for_each(|note| output::remark(note));
+    imported.notes.iter().for_each(|line| note(line));
     if !imported.shape.logs.is_empty() || file.printing != PrintSettings::default() {
-        output::remark(
-            "note: logs, --output and --output-format have no effect here: they belong to fio's \
-             output, which durio fio prints without --format",
+        note(
+            "note: logs, --output, --output-format and --status-interval have no effect here: they \
+             belong to fio's output, which durio fio prints without --format",
         );
     }
     execute(&execution, &imported.plan, imported.held, options).map(|(exit, _)| exit)
+}
+
+/// Writes a note to stderr, in lines that fit.
+fn note(line: &str) {
+    output::remark(&output::folded(line, output::columns(&std::io::stderr())));
 }
 
 /// Settings of an import to run.
@@ -147,7 +153,7 @@ pub(crate) fn plan_file(
     let PlanArguments { destroy, force_signature, .. } = arguments;
     let permission = Permission::Named { destroy, force_signature: *force_signature };
     let imported = import_file(&parse(&[word(path)?])?, permission, &settings)?;
-    imported.notes.iter().for_each(|note| output::remark(note));
+    imported.notes.iter().for_each(|line| note(line));
     Ok(imported.plan)
 }
 

@@ -24,17 +24,32 @@ use crate::output;
 /// program and no network. The other commands are those of the program durio-fleet, which durio
 /// starts with the same arguments; it lies next to durio or in a directory of PATH:
 ///
-///   run      run a spec on every host at the same time, collect the runs and report
-///   confirm  run the suspects of a campaign again, with other hosts for comparison
-///   status, stop, resume, collect
-///            look at a campaign, stop it, continue it, fetch runs that are missing
-///   join     take part as a host; run starts it by ssh
+/// Before a campaign:
+///   doctor       whether each host can take part, and this machine can lead them
+///   plan         every write on every host; nothing is run
+///
+/// A campaign:
+///   run          run a spec on every host at the same time, collect the runs and report
+///   check        the same with the workloads of durio check
+///   confirm      run the suspects of a campaign again, with other hosts for comparison
+///
+/// A campaign that runs, was cut, or has ended:
+///   status       the hosts and what became of each
+///   stop         end it in order; the runs are collected
+///   resume       continue it after its coordinator ended
+///   collect      fetch the runs of hosts that were lost, and are back
+///   report       the results (needs durio alone)
+///
+/// The bus and the hosts:
+///   permissions  what the users of a NATS server of your site may do, for --bus tls://HOST:PORT
+///   join         take part as a host; run starts it
 ///
 /// A host is suspect if it differs from hosts like it by more than chance explains, and slow once
 /// fresh runs have confirmed that (durio fleet confirm).
 ///
 ///   durio fleet report hosts                   # run folders, in a folder for each host
 ///   durio fleet report hosts --goal 'commit p99 < 5ms'
+///   durio fleet check --hosts db[01-40] --target data=/srv/data --goal 'commit p99 < 5ms'
 ///   durio fleet run db-ladder --hosts db[01-40] --target data=/srv/data
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
@@ -90,7 +105,19 @@ pub(crate) struct FleetReportArguments {
 const PROGRAM: &str = "durio-fleet";
 
 /// The commands that it has.
-const COMMANDS: [&str; 7] = ["run", "confirm", "status", "stop", "resume", "collect", "join"];
+const COMMANDS: [&str; 11] = [
+    "run",
+    "check",
+    "plan",
+    "doctor",
+    "confirm",
+    "status",
+    "stop",
+    "resume",
+    "collect",
+    "join",
+    "permissions",
+];
 
 pub(crate) fn fleet(arguments: &FleetArguments) -> Result<Exit, CommandError> {
     match &arguments.command {
@@ -124,6 +151,9 @@ fn hand_on(words: &[OsString]) -> CommandError {
         let text = format!("'{name}' is not a command of durio fleet");
         return CommandError::wrong_use(text).hint(did_you_mean(&name, &known, "expected"));
     }
+    if let Err(reason) = goals_of(words).try_for_each(|goal| written::check_goal(goal).map(drop)) {
+        return CommandError::wrong_use(reason);
+    }
     let neighbour = std::env::current_exe().ok();
     let neighbour = neighbour.and_then(|program| Some(program.parent()?.join(PROGRAM)));
     let program = neighbour.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(PROGRAM));
@@ -136,4 +166,30 @@ fn hand_on(words: &[OsString]) -> CommandError {
     ))
     .hint(format!("install {PROGRAM} next to durio or in a directory of PATH"))
     .hint("durio fleet report needs durio alone, on run folders that any tool has collected")
+}
+
+/// The values of `--goal`. The program that is started hands them to `durio fleet report`, after a
+/// campaign that a misspelt one must not cost.
+fn goals_of(words: &[OsString]) -> impl Iterator<Item = &str> {
+    let after = words.iter().skip(1);
+    let separate = words.iter().zip(after).filter(|(word, _)| *word == "--goal");
+    let separate = separate.filter_map(|(_, value)| value.to_str());
+    let joined = words.iter().filter_map(|word| word.to_str()?.strip_prefix("--goal="));
+    separate.chain(joined)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_goal_is_read_before_the_hosts_are_asked() {
+        let words = ["check", "--goal", "commit p99 < 5ms", "--yes", "--goal=lookup rate > 20"];
+        let words = words.map(OsString::from);
+        let goals: Vec<&str> = goals_of(&words).collect();
+        assert_eq!(goals, ["commit p99 < 5ms", "lookup rate > 20"]);
+        let wrong = ["check", "--goal=commit p98 < 5ms"].map(OsString::from);
+        let error = hand_on(&wrong);
+        assert!(error.to_string().contains("'commit p98 < 5ms' is not a goal"), "{error}");
+    }
 }

@@ -14,8 +14,8 @@ use durio_base::{Bytes, shell_word};
 use durio_block::Folder;
 use durio_command::CommandError;
 use durio_raid_commands::{
-    ArrayOrder, CreateArray, EraseConsent, ServeArray, create_array, examine_array, order_array,
-    serve_array,
+    ArrayOrder, CreateArray, EraseConsent, ServeArray, create_array, examine_array, list_arrays,
+    order_array, serve_array,
 };
 use durio_report::array_standing;
 
@@ -43,9 +43,14 @@ pub(crate) enum RaidCommand {
     Examine(RaidExamine),
     Start(RaidStart),
     /// Show the state of a served array: members, dirty regions, background work
+    ///
+    /// Without --socket, lists the arrays that are served now: of this user, or for root of all. It
+    /// exits with 0 also if none is served, or if a server does not answer.
+    #[command(alias = "list")]
     Status {
-        #[command(flatten)]
-        socket: ArraySocket,
+        /// Socket of the array, as given to durio raid start; without it, all arrays are listed
+        #[arg(long, value_name = "PATH")]
+        socket: Option<PathBuf>,
 
         #[command(flatten)]
         output: OutputArguments,
@@ -211,8 +216,12 @@ pub(super) fn raid(arguments: &RaidArguments) -> Result<Exit, CommandError> {
         RaidCommand::Examine(arguments) => examine(arguments),
         RaidCommand::Start(arguments) => start(arguments),
         RaidCommand::Status { socket, output } => {
-            let status = order_array(&socket.socket, &ArrayOrder::Status)?;
-            output::report(*output, &status)?;
+            match socket {
+                Some(socket) => {
+                    output::report(*output, &order_array(socket, &ArrayOrder::Status)?)?;
+                }
+                None => output::report(*output, &list_arrays())?,
+            }
             Ok(Exit::Fine)
         }
         RaidCommand::Fail(it) => {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use durio_analyse::attribution::StackFindings;
-use durio_base::{Nanos, counted};
+use durio_base::{Nanos, counted, visible, visible_lines};
 use durio_bench::{
     Bench, BenchRequest, CampaignScale, GuestBench, LookFor, Planning, PointEstimate, ReadBack,
     bench_of_guest, chosen_stacks, clear_leftovers, estimates, journals_of_builds, listing,
@@ -18,7 +18,7 @@ use durio_observe::{StackError, StackErrorKind, read_stack, read_stack_in};
 use durio_plan::{ClockChoice, Plan, Role};
 use durio_prove::clear_dead_servers;
 use durio_record::bench::BenchFolder;
-use durio_report::{Format, Stacks, visible, visible_lines};
+use durio_report::{Format, Stacks};
 use durio_spec::{StackBench, stack_spec_json_schema};
 use serde_json::{Value, json};
 

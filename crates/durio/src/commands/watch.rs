@@ -13,6 +13,7 @@ use durio_base::{Bytes, Nanos};
 use durio_bench::{
     Execution, KeptRuns, RunOptions, list_runs, probes_folder, read_run_row, remove_run,
 };
+use durio_command::http::{self, HttpPage};
 use durio_command::{CommandError, Permission, StopFlag, locate};
 use durio_plan::{
     BatchPolicy, ClockChoice, EngineKind, Limit, LocationFacts, Placement, Plan, RawPath,
@@ -23,7 +24,6 @@ use durio_spec::{RunRequest, plan_run};
 use durio_workload::{Arrivals, check_workloads};
 
 use crate::exit_code::{Exit, TABLE};
-use crate::http::{self, HttpPage};
 use crate::measure::clear_up;
 use crate::progress::Terminal;
 use crate::stop_signals::stop_on_signals;
@@ -57,7 +57,7 @@ pub(crate) struct WatchArguments {
     pub(crate) every: Nanos,
 
     /// Serve /metrics and a page at this address, such as 127.0.0.1:9119
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = values::listen_address)]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = http::listen_address)]
     pub(crate) listen: Option<SocketAddr>,
 
     /// Number of probes to keep per directory; older ones are removed
@@ -342,7 +342,7 @@ fn serve(address: SocketAddr, shown: Arc<Mutex<WatchedProbe>>) -> Result<SocketA
         };
         made.is_ok().then_some(HttpPage { kind, body, refresh })
     };
-    http::serve(address, page).map_err(|error| {
+    http::serve(address, output::remark, page).map_err(|error| {
         CommandError::cannot_measure(format!("cannot listen at {address}: {error}")).hint(
             "is another durio watch running? give --listen another port, such as 127.0.0.1:9120",
         )

@@ -202,6 +202,31 @@ fn several_formats_stand_in_fio_s_order_and_output_takes_them_all() {
 }
 
 #[test]
+fn results_so_far_are_printed_at_each_status_interval_below_one_head() {
+    let sandbox = Sandbox::new();
+    let printed = |options: &str| {
+        let job = "--name=a --directory=data --rw=randread --size=1m --bs=4k --ioengine=psync \
+                   --runtime=2 --time_based";
+        sandbox.durio(&format!("fio --eta=never {options} {job}")).run().expect_exit(0).text()
+    };
+    let reads = |text: &str| -> Vec<u64> {
+        let documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+        let reads =
+            documents.map(|document| document.unwrap()["jobs"][0]["read"]["total_ios"].as_u64());
+        reads.map(Option::unwrap).collect()
+    };
+    let counts = reads(&printed("--output-format=json --status-interval=500ms"));
+    // Each from the start of the jobs.
+    assert!((2..=5).contains(&counts.len()) && counts.is_sorted(), "{counts:?}");
+    assert!(counts[0] > 0 && counts.first() < counts.last(), "{counts:?}");
+    assert_eq!(reads(&printed("--output-format=json --status-interval=1m")).len(), 1);
+
+    let text = printed("--status-interval=500ms");
+    assert_eq!(text.matches("a: (g=0): rw=randread").count(), 1, "{text}");
+    assert!((2..=5).contains(&text.matches("a: (groupid=0").count()), "{text}");
+}
+
+#[test]
 fn logs_have_fio_s_names_and_columns() {
     let Some(both) = Both::new() else { return };
     let job = "--name=a --rw=randrw --ioengine=psync --numjobs=2 --runtime=1 --time_based \
@@ -328,7 +353,9 @@ fn what_is_asked_of_fio_s_output_is_not_passed_over_where_durio_reports() {
     let sandbox = Sandbox::new();
     let job = "--name=a --directory=data --rw=read --size=1m --write_bw_log=x --output=y";
     let ended = sandbox.durio(&format!("fio --quiet --format csv {job}")).run().expect_exit(0);
-    ended.expect_stderr("note: logs, --output and --output-format have no effect here");
+    ended.expect_stderr(
+        "note: logs, --output, --output-format and --status-interval have no effect",
+    );
     assert!(!sandbox.root().join("y").exists());
 }
 

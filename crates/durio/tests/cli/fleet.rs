@@ -129,5 +129,5 @@ fn without_that_program_durio_says_where_to_put_it() {
     let unknown = alone(&sandbox, "fleet confrim x", nowhere).run().expect_exit(2);
     unknown.expect_stderr("'confrim' is not a command").expect_stderr("did you mean 'confirm'?");
     let unknown = alone(&sandbox, "fleet zzzzzz", nowhere).run().expect_exit(2);
-    unknown.expect_stderr("expected report, run, confirm");
+    unknown.expect_stderr("expected report, run, check");
 }

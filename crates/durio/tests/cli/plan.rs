@@ -75,6 +75,25 @@ fn the_plan_as_a_document_is_the_plan_of_the_run() {
 }
 
 #[test]
+fn the_document_of_a_plan_has_the_most_that_is_written_if_no_step_ends_by_time_alone() {
+    let timed = "duration = \"10s\"\nramp = \"1s\"\n";
+    let rate = "rate = 100\narrivals = \"constant\"\n";
+    let writes = |limit: &str| {
+        let sandbox = with_spec(&SPEC.replace(timed, limit));
+        let line = "plan spec.toml --target data --format json";
+        sandbox.durio(line).run().expect_exit(0).json()["writes"].clone()
+    };
+    assert_eq!(writes(timed), serde_json::json!([{ "target": 1 }]));
+    // Layout and filling of 4 MiB each, and 2 steps of 1 MiB.
+    let expected = serde_json::json!([{ "target": 1, "written_max_bytes": 10 << 20 }]);
+    assert_eq!(writes("volume = \"1MiB\"\n"), expected);
+    // 100 per second for 11 s and 2, of 4 KiB, twice.
+    let expected = (8 << 20) + 2 * 1_102 * 4096;
+    let expected = serde_json::json!([{ "target": 1, "written_max_bytes": expected }]);
+    assert_eq!(writes(&format!("{timed}{rate}")), expected);
+}
+
+#[test]
 fn all_specs_that_durio_brings_along_are_listed_and_can_be_planned() {
     let sandbox = Sandbox::new();
     let listing = sandbox.durio("plan").run().expect_exit(0);

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::durio::Ended;
 use crate::raid::{Array, can_serve};
@@ -81,4 +82,35 @@ fn callers_that_are_silent_or_drip_hold_up_neither_status_nor_the_end() {
         ended
     });
     ended.expect_exit(0);
+}
+
+#[test]
+fn status_without_a_socket_lists_what_is_served_and_a_server_that_hangs_does_not_hold_it_up() {
+    if !can_serve() {
+        return;
+    }
+    let array = Array::mirror(&[]);
+    let mut server = array.start("a b");
+    let socket = fs::canonicalize(array.path("s")).unwrap();
+    // Other tests serve arrays at the same time.
+    let listed = || {
+        let list = array.sandbox.durio("raid status --json").run().expect_exit(0).json();
+        assert_eq!(list["schema"], "durio-raid-list-1");
+        let arrays = list["arrays"].as_array().unwrap().clone();
+        arrays.into_iter().find(|listed| listed["socket"] == socket.to_str().unwrap())
+    };
+    let running = listed().unwrap();
+    assert_eq!(running["status"]["name"], "data", "{running}");
+    assert_eq!(running["status"]["array"], array.status()["array"]);
+    assert_eq!(running["problem"], Value::Null);
+    let text = array.sandbox.durio("raid list").run().expect_exit(0).text();
+    assert!(text.contains("served arrays") && text.contains("data"), "{text}");
+
+    server.signal(Signal::STOP);
+    let hanging = listed().unwrap();
+    assert_eq!(hanging["status"], Value::Null, "{hanging}");
+    assert!(hanging["problem"].as_str().is_some_and(|why| !why.is_empty()), "{hanging}");
+    server.signal(Signal::CONT);
+    Array::end(server, Signal::TERM).expect_exit(0);
+    assert_eq!(listed(), None);
 }

@@ -79,8 +79,8 @@ pub struct BusServer {
     pub hosts: Vec<BusUser>,
 }
 
-/// The text of the server's configuration file. There is no `no_auth_user`: a connection without a
-/// key is refused.
+/// The text of the server's configuration file, without `no_auth_user`: a connection without a key
+/// is refused.
 ///
 /// # Errors
 /// If it would listen beyond loopback without TLS.
@@ -116,22 +116,39 @@ pub fn server_configuration(settings: &BusServer) -> Result<String, CommandError
     Ok(text)
 }
 
-/// A host answers each question once, and within a minute, on the subject that the question names.
 fn push_user(text: &mut String, user: &BusUser, answers: bool) {
+    let permissions = permission_text(&user.rights, answers);
+    let _ = writeln!(text, "      {{ nkey: {}, {permissions} }}", quoted(&user.key));
+}
+
+/// A host answers each question once, and within a minute, on the subject that the question names.
+fn permission_text(rights: &BusRights, answers: bool) -> String {
     let list = |subjects: &[String]| {
         subjects.iter().map(|subject| quoted(subject)).collect::<Vec<_>>().join(", ")
     };
-    let (publish, subscribe) = (list(&user.rights.publish), list(&user.rights.subscribe));
+    let (publish, subscribe) = (list(&rights.publish), list(&rights.subscribe));
     let responses = match answers {
         true => ", allow_responses: { max: 1, expires: \"1m\" }",
         false => "",
     };
-    let _ = writeln!(
-        text,
-        "      {{ nkey: {}, permissions: {{ publish: {{ allow: [{publish}] }}, \
-         subscribe: {{ allow: [{subscribe}] }}{responses} }} }}",
-        quoted(&user.key)
-    );
+    format!(
+        "permissions: {{ publish: {{ allow: [{publish}] }}, subscribe: {{ allow: [{subscribe}] \
+         }}{responses} }}"
+    )
+}
+
+/// What the users of a site's server need, in the language of its configuration: the coordinator, and
+/// each host, in all campaigns.
+#[must_use]
+pub fn site_permissions(hosts: &[String]) -> String {
+    const ANY_CAMPAIGN: &str = "*";
+    let coordinator = permission_text(&coordinator_permissions(ANY_CAMPAIGN), false);
+    let mut text = format!("# coordinator\n{coordinator}\n");
+    for host in hosts {
+        let permissions = permission_text(&permissions(ANY_CAMPAIGN, host), true);
+        let _ = writeln!(text, "# {host}\n{permissions}");
+    }
+    text
 }
 
 /// A string of the server's configuration language.
@@ -188,8 +205,9 @@ pub fn check_bus_address(address: &str) -> Result<(), CommandError> {
         .ok_or_else(|| invalid("expected tls://HOST:PORT").hint("for example tls://fleet:4222"))?;
     // The address is not printed: it may hold a password.
     if place.contains('@') {
-        return Err(invalid("it contains a user or a password")
-            .hint("hosts and coordinators sign in by their nkeys"));
+        return Err(invalid("it contains a user or a password").hint(
+            "credentials are in files: --bus-credentials FILE, /etc/durio/bus.creds on hosts",
+        ));
     }
     let (host, port) = place.rsplit_once(':').unwrap_or((place, ""));
     if port.is_empty() {

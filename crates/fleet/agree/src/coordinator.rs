@@ -382,10 +382,12 @@ impl CoordinatorMachine {
         }
     }
 
-    /// Stops if fewer hosts remain than the policy wants.
+    /// Stops if fewer hosts remain than the policy wants; those whose run was cut do not count.
     fn has_enough(&mut self) -> bool {
         let remains = |view: &HostView| {
-            view.is_active() || matches!(view.recorded, HostState::Ended | HostState::Collected)
+            let has_ended = matches!(view.recorded, HostState::Ended | HostState::Collected);
+            let is_whole = view.run.as_ref().is_none_or(|run| !run.partial);
+            view.is_active() || has_ended && is_whole
         };
         let hosts = self.hosts.iter().filter(|view| remains(view)).count() as u64;
         let wanted = u64::from(self.config.policy.hosts_min.max(1));

@@ -1,53 +1,63 @@
 //! The SHA-256 of a run folder: a collected copy has that of the host's.
 
-use std::io::{self, Read};
-use std::os::unix::ffi::OsStrExt;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use durio_block::Folder;
 use durio_record::file_names;
 
-use crate::message::{FILES_MAX, FolderDigest};
+use crate::message::{FILES_MAX, FolderDigest, RunFile, RunSummary};
 
-/// The SHA-256, in hexadecimal, of the folder's files in the order of their names: of each the length
-/// of the name, the name, the length of the contents, the contents. Lengths are 8 bytes,
-/// little-endian. Findings and report are left out, since `durio report` makes them again.
-///
-/// These are the bytes that a coordinator hashes while it collects a folder whose list is sorted.
+/// The files of a run folder in the order of their names, and the SHA-256 over them: of each the
+/// length of the name, the name, the length of the contents, the contents. Lengths are 8 bytes,
+/// little-endian. Findings and report are left out, since `durio report` makes them again, and names
+/// with a dot, which were not finished.
 ///
 /// # Errors
-/// If the folder has more than 1000 entries or one that is not a regular file, if a file changes
-/// while it is read, or if reading fails.
-pub fn folder_digest(path: &Path) -> io::Result<String> {
-    let folder = Folder::open(path)?;
-    let mut names = folder.names()?;
+/// If the folder has more than 1000 entries or one that is not a regular file, if a file becomes
+/// shorter while it is read, or if reading fails.
+pub fn run_summary(folder: &Folder, name: String) -> io::Result<RunSummary> {
+    let names = folder.names()?;
     if names.len() > FILES_MAX {
         let reason = format!("it has more than {FILES_MAX} files");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     }
-    names.retain(|name| name != file_names::FINDINGS && name != file_names::REPORT);
+    let mut names: Vec<String> =
+        names.into_iter().filter_map(|name| name.into_string().ok()).collect();
+    names.retain(|name| {
+        name != file_names::FINDINGS && name != file_names::REPORT && !name.starts_with('.')
+    });
     names.sort();
     let mut digest = FolderDigest::default();
+    let mut files = Vec::new();
     let mut buffer = vec![0; 64 << 10];
     for name in names {
-        let mut file = folder.open_file(&name)?;
-        let length = file.metadata()?.len();
-        digest.begin(name.as_bytes(), length);
-        let mut left = length;
+        let opened = folder.open_file(&name)?;
+        let file = RunFile { name, bytes: opened.metadata()?.len() };
+        digest.begin_file(&file);
+        let mut rest = opened.take(file.bytes);
         loop {
-            let count = file.read(&mut buffer)?;
-            digest.update(&buffer[..count]);
-            match left.checked_sub(count as u64) {
-                Some(0) if count == 0 => break,
-                Some(rest) if count > 0 => left = rest,
-                _ => {
-                    let reason = format!("'{}' changed while it was read", name.display());
-                    return Err(io::Error::other(reason));
-                }
+            let count = rest.read(&mut buffer)?;
+            if count == 0 {
+                break;
             }
+            digest.update(&buffer[..count]);
         }
+        if rest.limit() > 0 {
+            let reason = format!("'{}' became shorter while it was read", file.name);
+            return Err(io::Error::other(reason));
+        }
+        files.push(file);
     }
-    Ok(digest.finish())
+    Ok(RunSummary { name, partial: false, digest: digest.finish(), files })
+}
+
+/// The digest alone, as of [`run_summary`].
+///
+/// # Errors
+/// If a file of the folder cannot be read.
+pub fn folder_digest(path: &Path) -> io::Result<String> {
+    Ok(run_summary(&Folder::open(path)?, String::new())?.digest)
 }
 
 #[cfg(test)]

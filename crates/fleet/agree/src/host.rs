@@ -30,7 +30,7 @@ pub const HEARTBEAT_EVERY: Nanos = Nanos::from_millis(500);
 /// How long before the start of a step the child is told; ticks are at most half of this apart.
 pub const GATE_MARGIN: Nanos = Nanos::from_millis(100);
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct HostConfig {
     pub name: String,
     pub campaign: String,
@@ -64,6 +64,8 @@ pub enum HostInput {
     Child(ChildEvent),
     /// The child is gone; a failure is in words.
     ChildExited(Option<String>),
+    /// The run has to end for a reason of this host, such as a limit of its permit.
+    Stop(String),
     /// The answer to [`HostEffect::Inspect`].
     Inspected(Result<RunSummary, String>),
     /// The answer to [`HostEffect::Read`].
@@ -129,7 +131,7 @@ pub enum GateAnswer {
     Abort(String),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct HostMachine {
     config: HostConfig,
     memory: HostMemory,
@@ -141,7 +143,7 @@ pub struct HostMachine {
     is_locked: bool,
     is_planning: bool,
     has_child: bool,
-    /// Why the run is stopped.
+    /// Why the run is cut: it is stopped, or has failed.
     stopping: Option<String>,
     plan: Option<PlanSummary>,
     order: Option<RunOrder>,
@@ -167,27 +169,11 @@ impl HostMachine {
             memory,
             // The clock grows over all processes of a boot.
             incarnation: now.get(),
-            sequence: 0,
             state: HostState::Joined,
-            reason: None,
-            is_connected: false,
-            is_locked: false,
-            is_planning: false,
-            has_child: false,
-            stopping: None,
-            plan: None,
-            order: None,
             run_began: now,
-            waiting: None,
-            pending: None,
-            acknowledged: None,
-            timetable: None,
-            started: None,
-            run: None,
             heard: now,
             next_heartbeat: now,
-            ignored: 0,
-            effects: Vec::new(),
+            ..Self::default()
         };
         if FleetFault::RestartRepeatsRun.is_in(machine.config.fault) {
             machine.memory = HostMemory::default();
@@ -217,14 +203,19 @@ impl HostMachine {
             HostInput::Locked(result) => self.locked(now, result),
             HostInput::Planned(plan) => self.planned(now, plan),
             HostInput::Child(event) => self.child_event(now, event),
-            HostInput::ChildExited(failure) => self.child_exited(now, failure),
+            HostInput::ChildExited(failure) => self.child_exited(failure),
+            HostInput::Stop(reason) => self.stop(now, reason),
             HostInput::Inspected(Ok(mut run)) => {
                 run.partial |= self.stopping.is_some();
                 self.reason.clone_from(&self.stopping);
                 (self.run, self.state) = (Some(run), HostState::Ended);
                 self.report(now);
             }
-            HostInput::Inspected(Err(reason)) => self.finish(now, HostState::Failed, reason),
+            HostInput::Inspected(Err(reason)) => {
+                let cause = self.stopping.take().map(|cause| format!("{cause}; "));
+                let reason = cause.unwrap_or_default() + &reason;
+                self.finish(now, HostState::Failed, reason);
+            }
             HostInput::Read { file, offset, bytes } => self.send_piece(file, offset, bytes),
         }
         std::mem::take(&mut self.effects)
@@ -489,17 +480,14 @@ impl HostMachine {
         self.report(now);
     }
 
-    fn child_exited(&mut self, now: Nanos, failure: Option<String>) {
+    fn child_exited(&mut self, failure: Option<String>) {
         if !std::mem::take(&mut self.has_child) {
             return;
         }
         (self.waiting, self.pending) = (None, None);
-        match failure {
-            Some(failure) if self.stopping.is_none() => {
-                self.finish(now, HostState::Failed, failure);
-            }
-            _ => self.effects.push(HostEffect::Inspect),
-        }
+        // A child that is stopped may exit with a failure, which is not the cause.
+        self.stopping = self.stopping.take().or(failure);
+        self.effects.push(HostEffect::Inspect);
     }
 
     fn release(&mut self, now: Nanos, run: &str) {

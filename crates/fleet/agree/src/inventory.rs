@@ -132,9 +132,9 @@ impl AnsibleInventory {
         Ok(())
     }
 
-    fn set_host_variable(&mut self, position: usize, variable: &str, value: &str) {
-        if let Some((_, variables)) = self.hosts.get_mut(position) {
-            set(variables, &mut self.unused, variable, value);
+    fn set_host_variable(&mut self, positions: &[usize], variable: &str, value: &str) {
+        for &position in positions {
+            set(&mut self.hosts[position].1, &mut self.unused, variable, value);
         }
     }
 
@@ -324,9 +324,7 @@ fn parse_json(text: &str) -> Result<AnsibleInventory, CommandError> {
             let variables = meta.hostvars.get(host).filter(|_| known.insert(host.clone()));
             for (variable, value) in variables.into_iter().flatten() {
                 if let Some(value) = json_scalar(value) {
-                    for position in &positions {
-                        inventory.set_host_variable(*position, variable, &value);
-                    }
+                    inventory.set_host_variable(&positions, variable, &value);
                 }
             }
         }

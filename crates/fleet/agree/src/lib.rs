@@ -11,6 +11,7 @@ pub mod host_file;
 pub mod host_list;
 pub mod host_name;
 mod inventory;
+pub mod live;
 pub mod message;
 pub mod permit;
 pub mod sign;

@@ -5,8 +5,9 @@
 //! until a status shows their effect, so nothing depends on an earlier message.
 
 use std::fmt;
+use std::path::PathBuf;
 
-use durio_base::Nanos;
+use durio_base::{Bytes, Nanos};
 use durio_record::fleet::{Barrier, ClockOffset, HostState};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -152,11 +153,35 @@ pub struct HostStatus {
     pub reason: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HostIdentity {
     pub machine_id: String,
     pub boot_id: String,
     pub version: String,
+}
+
+/// What a plan would write to one target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlannedWrite {
+    /// The target as the spec names it.
+    pub target: String,
+    pub place: WritePlace,
+    /// Space at any time.
+    pub size: Bytes,
+    /// The most that is written; absent if nothing limits it.
+    pub written: Option<Bytes>,
+    /// Bytes per second, offered; absent if the plan writes as fast as it can.
+    pub rate: Option<Bytes>,
+    /// True if something that exists is overwritten.
+    pub destroys: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WritePlace {
+    Folder(PathBuf),
+    Device { path: PathBuf, serial: String },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -164,6 +189,51 @@ pub struct PlanSummary {
     /// SHA-256 of the plan, in hexadecimal.
     pub plan_digest: String,
     pub steps: Vec<PlannedStep>,
+    /// For the operator, who sees them before anything is written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writes: Vec<PlannedWrite>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<Box<HostFacts>>,
+}
+
+impl PlanSummary {
+    pub fn new(plan_digest: impl Into<String>, steps: Vec<PlannedStep>) -> Self {
+        Self { plan_digest: plan_digest.into(), steps, ..Self::default() }
+    }
+
+    fn is_acceptable(&self) -> bool {
+        let is_short = |facts: &HostFacts| {
+            let places = facts.places.iter().flat_map(|place| [&place.target, &place.filesystem]);
+            let mut texts = [&facts.durio, &facts.fleet].into_iter().chain(places);
+            facts.places.len() <= STEPS_MAX && texts.all(|text| text.len() <= NAME_BYTES_MAX)
+        };
+        self.steps.len().max(self.writes.len()) <= STEPS_MAX
+            && self.facts.as_deref().is_none_or(is_short)
+    }
+}
+
+/// What a host says of itself with its plan, for `durio fleet doctor`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct HostFacts {
+    pub durio: String,
+    /// Version of its agent.
+    pub fleet: String,
+    /// The time of day, less the monotonic clock.
+    pub epoch_ns: u64,
+    /// Absent for no limit.
+    pub open_files_max: Option<u64>,
+    /// The host file decides what is permitted, not the login.
+    pub has_host_file: bool,
+    pub places: Vec<PlaceFacts>,
+}
+
+/// Where a target of a host is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlaceFacts {
+    pub target: String,
+    /// As the kernel names it: `ext4`.
+    pub filesystem: String,
+    pub free_bytes: u64,
 }
 
 /// A step that waits for its start.
@@ -426,7 +496,7 @@ impl HostStatus {
         if self.reason.as_ref().is_some_and(|reason| reason.len() > REASON_BYTES_MAX) {
             return Some("reason");
         }
-        if self.plan.as_ref().is_some_and(|plan| plan.steps.len() > STEPS_MAX) {
+        if self.plan.as_ref().is_some_and(|plan| !plan.is_acceptable()) {
             return Some("plan");
         }
         self.run.as_ref().and_then(|run| (!run.is_acceptable()).then_some("run"))
@@ -467,13 +537,9 @@ pub struct FolderDigest(Sha256);
 
 impl FolderDigest {
     pub fn begin_file(&mut self, file: &RunFile) {
-        self.begin(file.name.as_bytes(), file.bytes);
-    }
-
-    pub(crate) fn begin(&mut self, name: &[u8], bytes: u64) {
-        self.0.update((name.len() as u64).to_le_bytes());
-        self.0.update(name);
-        self.0.update(bytes.to_le_bytes());
+        self.0.update((file.name.len() as u64).to_le_bytes());
+        self.0.update(&file.name);
+        self.0.update(file.bytes.to_le_bytes());
     }
 
     pub fn update(&mut self, bytes: &[u8]) {

@@ -11,10 +11,14 @@ use durio_base::{Bytes, Nanos};
 use durio_command::CommandError;
 use serde::{Deserialize, Serialize};
 
+use crate::clock::later;
 use crate::host_file::{HostFile, HostLimits, HostPermit, PermittedHours, PermittedPlace};
 use crate::host_name::shown;
+use crate::message::{PlannedWrite, WritePlace};
 
 const DAY_MINUTES: u32 = 24 * 60;
+/// Time between two looks at what a run has written.
+const WATCH_EVERY: Nanos = Nanos::from_millis(500);
 
 /// All that a plan would write.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,30 +27,8 @@ pub struct PlannedWrites {
     pub writes: Vec<PlannedWrite>,
     /// Of the whole plan; absent if nothing limits it.
     pub duration: Option<Nanos>,
-}
-
-/// What a plan would write to one target.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PlannedWrite {
-    /// The target as the spec names it.
-    pub target: String,
-    pub place: WritePlace,
-    /// Space at any time.
-    pub size: Bytes,
-    /// The most that is written; absent if nothing limits it.
-    pub written: Option<Bytes>,
-    /// Bytes per second; absent if the plan writes as fast as it can.
-    pub rate: Option<Bytes>,
-    /// True if something that exists is overwritten.
-    pub destroys: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WritePlace {
-    Folder(PathBuf),
-    Device { path: PathBuf, serial: String },
+    /// False if programs other than durio write: their bytes cannot be watched.
+    pub is_watchable: bool,
 }
 
 /// Where permits come from.
@@ -58,7 +40,45 @@ pub enum PermitSource<'p> {
     Targets(&'p [(String, PathBuf)]),
 }
 
-/// Permits all writes of a plan that is to start `now`, ordered by the coordinator of `key`.
+/// Ends a run before it writes more than a permit allows, where the plan does not limit that itself.
+///
+/// The bytes of the whole run are counted: no single target has more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriteWatch {
+    target: String,
+    allowed: Bytes,
+    written: Bytes,
+    due: Nanos,
+}
+
+impl WriteWatch {
+    fn new(target: &str, allowed: Bytes) -> Self {
+        let target = shown(target);
+        Self { target, allowed, written: Bytes::ZERO, due: Nanos::ZERO }
+    }
+
+    /// True twice a second.
+    pub fn is_due(&self, now: Nanos) -> bool {
+        now >= self.due
+    }
+
+    /// Why the run has to end, if by the next look it would have written too much; `written` is
+    /// absent if the kernel does not tell.
+    pub fn note(&mut self, now: Nanos, written: Option<Bytes>) -> Option<String> {
+        let Self { target, allowed, .. } = &*self;
+        let limit = format!("written_max of permit '{target}' is {allowed}");
+        let Some(written) = written else {
+            return Some(format!("cannot see how much the run writes; {limit}"));
+        };
+        let growth = written.get().saturating_sub(self.written.get());
+        let is_near = written.get().saturating_add(growth) > allowed.get();
+        (self.written, self.due) = (written, later(now, WATCH_EVERY));
+        is_near.then(|| format!("the run has written {written}; {limit}"))
+    }
+}
+
+/// Permits all writes of a plan that is to start `now`, ordered by the coordinator of `key`. A watch
+/// has to look at the run while it lasts.
 ///
 /// # Errors
 /// With the first permit that is missing or exceeded, what was asked and what is allowed.
@@ -67,11 +87,12 @@ pub fn permitted(
     source: PermitSource<'_>,
     now: SystemTime,
     key: &str,
-) -> Result<(), CommandError> {
+) -> Result<Option<WriteWatch>, CommandError> {
     match source {
         PermitSource::File(file) => permitted_by_file(plan, file, now, key),
         PermitSource::Targets(targets) => {
-            plan.writes.iter().try_for_each(|write| permitted_by_target(write, targets))
+            plan.writes.iter().try_for_each(|write| permitted_by_target(write, targets))?;
+            Ok(None)
         }
     }
 }
@@ -81,7 +102,7 @@ fn permitted_by_file(
     file: &HostFile,
     now: SystemTime,
     key: &str,
-) -> Result<(), CommandError> {
+) -> Result<Option<WriteWatch>, CommandError> {
     let coordinator = file.coordinators.iter().find(|known| known.key == key).ok_or_else(|| {
         refused(format!("the coordinator's key '{}' is not in the host file", shown(key)))
             .hint("add it as [[coordinator]] to /etc/durio/fleet.toml if you trust it")
@@ -99,7 +120,9 @@ fn permitted_by_file(
             used.push(permit);
         }
     }
-    used.into_iter().try_for_each(|permit| check_amounts(permit, &plan.writes))
+    let watches = used.into_iter().map(|permit| check_amounts(permit, plan));
+    let watches = watches.collect::<Result<Vec<Option<WriteWatch>>, CommandError>>()?;
+    Ok(watches.into_iter().flatten().min_by_key(|watch| watch.allowed))
 }
 
 fn no_permit(target: &str, coordinator: &str) -> CommandError {
@@ -205,37 +228,48 @@ fn check_folder(
     Ok(())
 }
 
-/// The sums of all writes to the permit's target.
-fn check_amounts(permit: &HostPermit, writes: &[PlannedWrite]) -> Result<(), CommandError> {
-    let of_target = || writes.iter().filter(|write| write.target == permit.target);
+/// The sums of all writes to the permit's target. A run writes an unknown amount in a given time, so
+/// that is watched where it can be.
+fn check_amounts(
+    permit: &HostPermit,
+    plan: &PlannedWrites,
+) -> Result<Option<WriteWatch>, CommandError> {
+    let of_target = || plan.writes.iter().filter(|write| write.target == permit.target);
     let size = sum(of_target().map(|write| Some(write.size)));
     let written = sum(of_target().map(|write| write.written));
     let rate = sum(of_target().map(|write| write.rate));
+    let watched = permit.written_max.filter(|_| written.is_none() && plan.is_watchable);
+    let written_max = permit.written_max.filter(|_| watched.is_none());
     let rows = [
         ("size", "size_max", size, permit.size_max, ""),
-        ("bytes written", "written_max", written, permit.written_max, ""),
+        ("bytes written", "written_max", written, written_max, ""),
         ("write rate", "rate_max", rate, permit.rate_max, "/s"),
     ];
+    let target = shown(&permit.target);
     for (what, key, asked, allowed, per) in rows {
         let Some(allowed) = allowed else { continue };
-        let permit = shown(&permit.target);
         match asked {
             Some(asked) if asked <= allowed => {}
             Some(asked) => {
                 return Err(refused(format!(
-                    "permit '{permit}': {what} {asked}{per} exceeds {key} of {allowed}{per}"
+                    "permit '{target}': {what} {asked}{per} exceeds {key} of {allowed}{per}"
                 )));
             }
             None => {
                 return Err(refused(format!(
-                    "permit '{permit}': the plan does not limit its {what}; {key} is \
+                    "permit '{target}': the plan does not limit its {what}; {key} is \
                      {allowed}{per}"
                 ))
-                .hint("limit it in the spec"));
+                .hint(match key {
+                    "rate_max" => {
+                        "give every step that writes a rate, and the target layout = \"empty\""
+                    }
+                    _ => "limit the volume or the operations of every step that writes",
+                }));
             }
         }
     }
-    Ok(())
+    Ok(watched.map(|allowed| WriteWatch::new(&permit.target, allowed)))
 }
 
 /// None if one of them is not limited.

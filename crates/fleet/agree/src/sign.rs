@@ -12,7 +12,6 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use durio_base::{Bytes, CallError, CallErrorKind};
 use durio_block::{Folder, read_bounded};
 use nkeys::{KeyPair, KeyPairType};
-use serde::{Deserialize, Serialize};
 
 use crate::host_name::shown;
 use crate::message::{Verify, is_campaign};
@@ -22,9 +21,7 @@ use crate::message::{Verify, is_campaign};
 pub enum TrustErrorKind {
     /// Not a key of a user in the form of NATS.
     InvalidKey,
-    /// Signed by another key than the one that is expected.
-    OtherKey,
-    /// Changed since it was signed.
+    /// Changed since it was signed, or signed by another key.
     Changed,
     /// Of a campaign that has ended.
     Replayed,
@@ -40,7 +37,6 @@ impl CallErrorKind for TrustErrorKind {
     fn hint(self, _source: &io::Error) -> Option<&'static str> {
         match self {
             Self::InvalidKey => Some("public keys begin with U and have 56 characters"),
-            Self::OtherKey => Some("compare the key with [[coordinator]] of /etc/durio/fleet.toml"),
             Self::Changed | Self::Replayed | Self::Io => None,
         }
     }
@@ -143,39 +139,6 @@ pub fn verify(key: &str, bytes: &[u8], signature: &str) -> Result<(), TrustError
     pair.verify(bytes, &signature).map_err(|_| {
         changed("its signature does not match: the message was changed or signed by another key")
     })
-}
-
-/// A text with its signature, as it travels.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Signed {
-    /// The exact text that was signed, usually JSON.
-    pub body: String,
-    /// The signer's public key.
-    pub key: String,
-    pub signature: String,
-}
-
-impl Signed {
-    pub fn new(body: String, key: &SigningKey) -> Result<Self, TrustError> {
-        let signature = key.sign(body.as_bytes())?;
-        Ok(Self { body, key: key.public(), signature })
-    }
-
-    /// The text, if `key` signed it.
-    ///
-    /// # Errors
-    /// [`TrustErrorKind::OtherKey`] if it names another key; as [`verify`].
-    pub fn verified(&self, key: &str) -> Result<&str, TrustError> {
-        if self.key != key {
-            let reason = format!("{} is expected", shown_key(key));
-            let refused =
-                CallError::because(TrustErrorKind::OtherKey, "accept the message of key", reason);
-            return Err(refused.about(shown_key(&self.key)));
-        }
-        verify(key, self.body.as_bytes(), &self.signature)?;
-        Ok(&self.body)
-    }
 }
 
 /// The keys of the parties of a campaign: on a host the coordinator's key, on the coordinator the

@@ -30,7 +30,7 @@ mod world;
 use crate::FleetFault;
 use world::World;
 
-pub use truth::Tally;
+pub use truth::CampaignTally;
 
 /// Something that a machine promised and did not keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,12 +44,13 @@ pub fn simulate(
     first: u64,
     seeds: u64,
     fault: Option<FleetFault>,
-) -> (Tally, Option<BrokenPromise>) {
-    let mut tally = Tally::default();
+) -> (CampaignTally, Option<BrokenPromise>) {
+    let mut tally = CampaignTally::default();
     for seed in (0..seeds).map(|number| first.wrapping_add(number)) {
         let mut world = World::new(seed, fault);
+        world.tally = CampaignTally { campaigns: tally.campaigns + 1, ..tally };
         let result = world.run();
-        tally.add(&world.tally);
+        tally = world.tally;
         if let Err(what) = result {
             return (tally, Some(BrokenPromise { seed, what }));
         }

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant, SystemTime};
 use durio_agree::bus_rights::permissions;
 use durio_agree::host::{HostConfig, HostEffect, HostInput, HostMachine, HostMemory};
 use durio_agree::host_file::{self, HOST_FILE, HostFile};
+use durio_agree::live::LiveReport;
 use durio_agree::message::{
     BusMessage, COORDINATOR, HostIdentity, PlanSummary, Recipient, RunSummary,
 };
-use durio_agree::permit::{PermitSource, permitted};
+use durio_agree::permit::{PermitSource, WriteWatch, permitted};
 use durio_agree::sign::{EndedCampaigns, SigningKey, TrustedKeys};
 use durio_base::{Bytes, Nanos};
 use durio_block::{Clock as _, Folder, MonotonicClock, read_bounded};
@@ -27,11 +28,14 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use crate::bus::{BusEvent, BusLink};
 use crate::carrier::{MEMORY_FILE, SOCKET, fleet_folder};
 use crate::child::{self, ChildOrder, ChildWord, RunningChild};
+use crate::follow::RecordFollower;
 use crate::invitation::{HostTarget, Invitation, JoinReply, LINE_BYTES_MAX, line_of};
-use crate::terminal::remark;
+use crate::words::remark;
 
 /// Less than half of the time by which the machine hands starts over. Seldom: a run is measured here.
 const TICK: Duration = Duration::from_millis(45);
+/// Between two looks at the record of the run.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 const FIRST_INVITATION_MAX: Duration = Duration::from_secs(30);
 /// How long an agent stays without a session: after its last word; before a run, for a coordinator
 /// that comes back; after one, until the folder was collected. ssh waits for the agent's connection to
@@ -50,7 +54,7 @@ enum AgentEvent {
     SessionEnded(u64),
     /// Of the link of this number: an earlier one may still say that it has ended.
     Bus(u64, BusEvent),
-    Planned(Result<PlanSummary, String>),
+    Planned(Result<(PlanSummary, Option<WriteWatch>), String>),
     Child(ChildWord),
     Inspected(Result<RunSummary, String>),
 }
@@ -65,8 +69,13 @@ struct Agent {
     folder: Folder,
     lock: Option<Folder>,
     bus: Option<BusLink>,
+    is_bus_up: bool,
     links: u64,
     child: Option<RunningChild>,
+    watch: Option<WriteWatch>,
+    /// Follows the record of the running child.
+    follower: Option<RecordFollower>,
+    looked: Instant,
     run: Option<String>,
     memory: HostMemory,
     /// The newest session, by its number: an older one may hang on a link that was cut.
@@ -167,8 +176,12 @@ impl Agent {
             folder,
             lock: None,
             bus: None,
+            is_bus_up: false,
             links: 0,
             child: None,
+            watch: None,
+            follower: None,
+            looked: Instant::now(),
             run: None,
             memory,
             session: None,
@@ -212,11 +225,11 @@ impl Agent {
         let hear = move |event| {
             let _ = events.send(AgentEvent::Bus(link, event));
         };
-        let own = (&self.key, self.invitation.host.as_str());
+        let access = self.invitation.bus.access(&self.key, &self.folder)?;
         // Without the inbox: the machine asks no questions.
         let subjects = &rights.subscribe[..2];
-        self.bus = None;
-        self.bus = Some(BusLink::connect(&self.invitation.bus, own, subjects, hear).await?);
+        (self.bus, self.is_bus_up) = (None, false);
+        self.bus = Some(BusLink::connect(&access, &self.invitation.host, subjects, hear).await?);
         Ok(())
     }
 
@@ -232,7 +245,13 @@ impl Agent {
                 _ = ticks.tick() => None,
             };
             let input = match event {
-                None => HostInput::Tick,
+                None => {
+                    self.report_figures().await;
+                    if let Some(reason) = self.watch_writes() {
+                        self.feed(HostInput::Stop(reason)).await;
+                    }
+                    HostInput::Tick
+                }
                 Some(event) => match self.input(event).await? {
                     Some(input) => input,
                     None => continue,
@@ -267,14 +286,20 @@ impl Agent {
                 None
             }
             AgentEvent::Bus(link, _) if link != self.links => None,
-            AgentEvent::Bus(_, BusEvent::Up(is_up)) => Some(HostInput::Connected(is_up)),
+            AgentEvent::Bus(_, BusEvent::Up(is_up)) => {
+                self.is_bus_up = is_up;
+                Some(HostInput::Connected(is_up))
+            }
             AgentEvent::Bus(_, BusEvent::Message { bytes, .. }) => {
                 BusMessage::decode(&bytes).ok().map(HostInput::Message)
             }
-            AgentEvent::Planned(plan) => Some(HostInput::Planned(plan)),
+            AgentEvent::Planned(plan) => Some(HostInput::Planned(plan.map(|(plan, watch)| {
+                self.watch = watch;
+                plan
+            }))),
             AgentEvent::Child(ChildWord::Event(event)) => Some(HostInput::Child(event)),
             AgentEvent::Child(ChildWord::Exited(failure)) => {
-                self.child = None;
+                (self.child, self.follower) = (None, None);
                 Some(HostInput::ChildExited(failure))
             }
             AgentEvent::Inspected(run) => {
@@ -385,6 +410,36 @@ impl Agent {
         }
     }
 
+    /// Why the run has to end, if it is about to write more than a permit allows.
+    fn watch_writes(&mut self) -> Option<String> {
+        let (Some(watch), Some(child)) = (&mut self.watch, &self.child) else { return None };
+        let now = now();
+        if !watch.is_due(now) {
+            return None;
+        }
+        let written = child.written();
+        // Its exit, which is heard next, says how the run ended.
+        if written.is_none() && child.has_exited() {
+            return None;
+        }
+        watch.note(now, written)
+    }
+
+    /// Tells the coordinator what the run has done, for its view; nothing depends on that.
+    async fn report_figures(&mut self) {
+        let Some(follower) = &mut self.follower else { return };
+        if self.looked.elapsed() < LOOK_EVERY {
+            return;
+        }
+        self.looked = Instant::now();
+        let encoded = follower.look().and_then(LiveReport::encode);
+        // What the client would keep until the bus is back is stale then.
+        if let (Some(encoded), Some(bus), true) = (encoded, &self.bus, self.is_bus_up) {
+            let Invitation { campaign, host, .. } = &self.invitation;
+            bus.publish(LiveReport::subject(campaign, host), encoded).await;
+        }
+    }
+
     /// One campaign at a time; an error names the one that has the lock.
     fn take_lock(&mut self) -> io::Result<Result<(), String>> {
         let lock = self.fleet.own_folder_or_make(LOCK_FOLDER)?;
@@ -437,7 +492,10 @@ impl Agent {
         };
         let runs = self.folder.own_folder_or_make(child::RUNS_FOLDER);
         match runs.and_then(|_| RunningChild::start(&order, hear)) {
-            Ok(child) => self.child = Some(child),
+            Ok(child) => {
+                self.child = Some(child);
+                self.follower = Some(RecordFollower::new(self.runs()));
+            }
             Err(error) => {
                 return Some(HostInput::ChildExited(Some(format!("cannot start durio: {error}"))));
             }
@@ -470,15 +528,16 @@ fn check_plan(
     spec: &std::path::Path,
     targets: &[HostTarget],
     key: &str,
-) -> Result<PlanSummary, CommandError> {
+) -> Result<(PlanSummary, Option<WriteWatch>), CommandError> {
     let file: Option<HostFile> = host_file::read(HOST_FILE.as_ref())?;
-    let plan = child::plan(durio, spec, targets)?;
+    let mut plan = child::plan(durio, spec, targets)?;
+    plan.summary.facts = Some(Box::new(crate::doctor::facts(durio, targets, file.is_some())));
     let by_login: Vec<(String, PathBuf)> =
         targets.iter().map(|target| (target.name.clone(), target.path.clone())).collect();
     let source = match &file {
         Some(file) => PermitSource::File(file),
         None => PermitSource::Targets(&by_login),
     };
-    permitted(&plan.writes, source, SystemTime::now(), key)?;
-    Ok(plan.summary)
+    let watch = permitted(&plan.writes, source, SystemTime::now(), key)?;
+    Ok((plan.summary, watch))
 }

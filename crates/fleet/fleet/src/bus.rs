@@ -1,20 +1,29 @@
-//! The bus: a connection to it, and the private nats-server of a campaign on loopback.
+//! The bus: a connection to it, and the private nats-server of a campaign.
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use async_nats::{Client, ConnectOptions, Event};
+use async_nats::rustls::{self, CertificateError};
+use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, Event};
 use durio_agree::bus_rights::{
-    BusServer, BusUser, coordinator_permissions, permissions, server_configuration,
+    BusCertificate, BusServer, BusUser, accept_server, coordinator_permissions, permissions,
+    server_configuration,
 };
-use durio_agree::message::subject_token;
+use durio_agree::message::{MESSAGE_BYTES_MAX, subject_token};
 use durio_agree::sign::SigningKey;
+use durio_base::Bytes;
+use durio_block::{open_input, read_bounded};
 use durio_command::CommandError;
 use futures_util::StreamExt as _;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
@@ -26,6 +35,9 @@ const RESTART_EVERY: Duration = Duration::from_secs(1);
 const RECONNECT_MIN_MS: u64 = 100;
 const RECONNECT_MAX_MS: u64 = 2_000;
 const PING_EVERY: Duration = Duration::from_secs(1);
+const CREDENTIALS_BYTES_MAX: Bytes = Bytes::from_kib(64);
+/// The certificate of the authority that alone is trusted for a bus.
+pub(crate) const AUTHORITY_FILE: &str = "bus-ca.pem";
 
 pub(crate) enum BusEvent {
     /// The bus can be reached, or not any more.
@@ -36,6 +48,71 @@ pub(crate) enum BusEvent {
     },
 }
 
+/// How a party reaches a bus.
+#[derive(Debug)]
+pub(crate) struct BusAccess<'k> {
+    pub(crate) address: String,
+    /// The only authority whose certificates are accepted, instead of those of the system.
+    pub(crate) authority: Option<PathBuf>,
+    pub(crate) sign_in: SignIn<'k>,
+    /// Another operator's server, which must be there and fit. A server that this program started may
+    /// need a moment.
+    is_site: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum SignIn<'k> {
+    Key(&'k SigningKey),
+    /// Credentials of NATS, or the seed of an nkey.
+    File(&'k Path),
+}
+
+impl<'k> BusAccess<'k> {
+    /// To a server of this campaign, or one that is tried again until it is there.
+    pub(crate) fn new(address: String, authority: Option<PathBuf>, sign_in: SignIn<'k>) -> Self {
+        Self { address, authority, sign_in, is_site: false }
+    }
+
+    /// To a server that is there already: what is wrong with it is an error.
+    pub(crate) fn at_site(self) -> Self {
+        Self { is_site: true, ..self }
+    }
+}
+
+impl SignIn<'_> {
+    /// # Errors
+    /// If there are no credentials in the file, or other users can read it.
+    pub(crate) fn options(self) -> Result<ConnectOptions, CommandError> {
+        match self {
+            Self::Key(key) => Ok(ConnectOptions::with_nkey(key.seed()?)),
+            Self::File(path) => credentials(path)
+                .map_err(|error| error.context("cannot sign in to the bus of this site")),
+        }
+    }
+}
+
+fn credentials(path: &Path) -> Result<ConnectOptions, CommandError> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let failed = |error| CommandError::io("read the credentials in", path, error);
+    let file = open_input(path).map_err(failed)?;
+    let mode = file.metadata().map_err(failed)?.permissions().mode();
+    let shown = path.display();
+    if mode & 0o077 != 0 {
+        let text = format!("other users can read '{shown}'");
+        return Err(CommandError::cannot_measure(text).hint(format!("chmod 600 '{shown}'")));
+    }
+    let text = read_bounded(file, CREDENTIALS_BYTES_MAX).map_err(failed)?;
+    let text = String::from_utf8_lossy(&text);
+    if let Ok(key) = SigningKey::from_seed(&text) {
+        return Ok(ConnectOptions::with_nkey(key.seed()?));
+    }
+    // The text of the error may have a part of the secret.
+    ConnectOptions::with_credentials(&text).map_err(|_| {
+        let reason = format!("'{shown}' has neither credentials of NATS nor the seed of a user");
+        CommandError::cannot_measure(reason).hint("nsc generate creds, or nk -gen user")
+    })
+}
+
 /// A connection, which is made again whenever it breaks.
 #[derive(Debug)]
 pub(crate) struct BusLink {
@@ -44,27 +121,28 @@ pub(crate) struct BusLink {
 }
 
 impl BusLink {
-    /// Connects by a key, and hears these subjects.
+    /// Connects as `name`, and hears these subjects.
     ///
     /// # Errors
-    /// If the address cannot be used. A server that is not there yet is tried again.
+    /// If the address cannot be used, or the server of a site does not fit. A server that is not there
+    /// yet is tried again.
     pub(crate) async fn connect<F>(
-        address: &str,
-        (key, name): (&SigningKey, &str),
+        access: &BusAccess<'_>,
+        name: &str,
         subjects: &[String],
         hear: F,
     ) -> Result<Self, CommandError>
     where
         F: Fn(BusEvent) + Clone + Send + Sync + 'static,
     {
-        let failed = |error: String| {
-            CommandError::cannot_measure(error).context(format!("cannot use the bus {address}"))
-        };
+        let address = access.address.as_str();
+        let failed = |error: CommandError| error.context(format!("cannot use the bus {address}"));
         let hear_of_link = hear.clone();
-        let options = ConnectOptions::with_nkey(key.seed()?)
+        let mut options = access
+            .sign_in
+            .options()?
             .custom_inbox_prefix(format!("_INBOX.{}", subject_token(name)))
             .ping_interval(PING_EVERY)
-            .retry_on_initial_connect()
             .ignore_discovered_servers()
             .reconnect_delay_callback(reconnect_delay)
             .event_callback(move |event| {
@@ -75,11 +153,21 @@ impl BusLink {
                 }
                 std::future::ready(())
             });
-        let client = options.connect(address).await.map_err(|error| failed(error.to_string()))?;
+        if let Some(authority) = &access.authority {
+            options = options.add_root_certificates(authority.clone());
+        }
+        if !access.is_site {
+            options = options.retry_on_initial_connect();
+        }
+        let client = options.connect(address).await.map_err(|error| failed(explain(&error)))?;
+        if access.is_site {
+            let info = client.server_info();
+            check_site((info.version.as_str(), info.max_payload), address).map_err(failed)?;
+        }
         let mut readers = Vec::new();
         for subject in subjects {
             let subscriber = client.subscribe(subject.clone()).await;
-            let mut messages = subscriber.map_err(|error| failed(error.to_string()))?;
+            let mut messages = subscriber.map_err(|error| failed(CommandError::cannot(error)))?;
             let hear = hear.clone();
             readers.push(tokio::spawn(async move {
                 while let Some(message) = messages.next().await {
@@ -107,12 +195,97 @@ impl Drop for BusLink {
     }
 }
 
+/// Refuses a server that is too old, or to which a piece of a run cannot be sent.
+fn check_site((version, payload_max): (&str, usize), address: &str) -> Result<(), CommandError> {
+    // Beyond loopback only tls:// is accepted.
+    let is_beyond_loopback = address.starts_with("tls://");
+    accept_server(version, is_beyond_loopback).map_err(CommandError::cannot_measure)?;
+    if payload_max < MESSAGE_BYTES_MAX {
+        let [accepted, needed] = [payload_max, MESSAGE_BYTES_MAX].map(|size| size as u64);
+        let (accepted, needed) = (Bytes::new(accepted), Bytes::new(needed));
+        let text = format!("it accepts messages of {accepted}, and {needed} is needed");
+        return Err(CommandError::cannot_measure(text).hint("set max_payload of the server"));
+    }
+    Ok(())
+}
+
+/// The reason why a server refused, or was refused, in words.
+fn explain(error: &ConnectError) -> CommandError {
+    let system = std::error::Error::source(error)
+        .and_then(|source| source.downcast_ref::<io::Error>())
+        .and_then(io::Error::get_ref);
+    if let Some(rustls::Error::InvalidCertificate(reason)) =
+        system.and_then(|inner| inner.downcast_ref::<rustls::Error>())
+    {
+        return certificate_refused(reason);
+    }
+    match error.kind() {
+        ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
+            CommandError::cannot_measure("it refuses the credentials")
+                .hint("durio fleet permissions shows what the users of a site's server need")
+        }
+        _ => CommandError::cannot_measure(error.to_string()),
+    }
+}
+
+fn certificate_refused(reason: &CertificateError) -> CommandError {
+    let refused = |text: &str| CommandError::cannot_measure(text);
+    match reason {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            refused("its certificate has expired")
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            refused("its certificate is not valid yet").hint("compare the clock of this machine")
+        }
+        CertificateError::UnknownIssuer => {
+            refused("its certificate is signed by an authority that is not trusted here")
+                .hint("--bus-ca FILE names the certificate of the site's authority")
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            refused("its certificate is for another name")
+        }
+        other => refused(&format!("its certificate is invalid: {other}")),
+    }
+}
+
 /// Jittered, so that hundreds of hosts do not come back to a bus at once.
 fn reconnect_delay(attempts: usize) -> Duration {
     let attempts = u32::try_from(attempts).unwrap_or(u32::MAX).min(16);
     let longest = (RECONNECT_MIN_MS << attempts).min(RECONNECT_MAX_MS);
     let jitter = durio_command::random_seed() % longest.max(1);
     Duration::from_millis((RECONNECT_MIN_MS + jitter).min(RECONNECT_MAX_MS))
+}
+
+/// Where a private server listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BusListener {
+    pub(crate) address: IpAddr,
+    /// Any that is free without one.
+    pub(crate) port: Option<u16>,
+    pub(crate) is_tls: bool,
+}
+
+impl BusListener {
+    /// The port, which is free at the moment.
+    ///
+    /// # Errors
+    /// If it is not, or the address is not one of this machine.
+    pub(crate) fn free_port(self) -> Result<u16, CommandError> {
+        let Self { address, port, .. } = self;
+        let bound = TcpListener::bind((address, port.unwrap_or(0)));
+        let found = bound.and_then(|listener| listener.local_addr());
+        let place = SocketAddr::new(address, port.unwrap_or(0));
+        found.map(|place| place.port()).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                CommandError::cannot_measure(format!("another program listens on {place}"))
+                    .hint("without a port in --bus direct:ADDRESS durio takes one that is free")
+            }
+            io::ErrorKind::AddrNotAvailable => {
+                CommandError::cannot_measure(format!("{address} is not an address of this machine"))
+            }
+            _ => CommandError::cannot(error).context(format!("cannot listen on {place}")),
+        })
+    }
 }
 
 /// A nats-server for one campaign, with a user for each of its hosts.
@@ -129,33 +302,32 @@ pub(crate) struct PrivateBus {
 }
 
 impl PrivateBus {
-    /// Starts the server on a port that is free. `folder` is made for it, and removed at the end.
+    /// Starts the server. `folder` is made for it, and removed at the end.
     ///
     /// # Errors
     /// If it cannot be started.
     pub(crate) fn start(
         (program, folder): (PathBuf, PathBuf),
-        campaign: &str,
-        coordinator: &SigningKey,
+        (campaign, coordinator): (&str, &SigningKey),
+        listener: BusListener,
     ) -> Result<Self, CommandError> {
-        let address = Ipv4Addr::LOCALHOST;
-        let port = TcpListener::bind((address, 0))
-            .and_then(|listener| listener.local_addr())
-            .map_err(|error| CommandError::cannot(error).context("cannot find a free port"))?
-            .port();
+        let port = listener.free_port()?;
         let key = coordinator.public();
         let rights = coordinator_permissions(campaign);
-        let settings = BusServer {
-            address: IpAddr::V4(address),
-            port,
-            tls: None,
-            coordinator: BusUser { key, rights },
-            hosts: Vec::new(),
-        };
         // Left by a coordinator that was killed.
         let _ = fs::remove_dir_all(&folder);
         let made = fs::DirBuilder::new().mode(0o700).create(&folder);
         made.map_err(|error| CommandError::io("make", &folder, error))?;
+        let settings = BusServer {
+            address: listener.address,
+            port,
+            tls: match listener.is_tls {
+                true => Some(make_certificate(&folder, listener.address)?),
+                false => None,
+            },
+            coordinator: BusUser { key, rights },
+            hosts: Vec::new(),
+        };
         write_settings(&folder, &settings)?;
         let server = spawn(&program, &folder)?;
         let now = Instant::now();
@@ -169,7 +341,13 @@ impl PrivateBus {
     }
 
     pub(crate) fn address(&self) -> String {
-        format!("nats://{}:{}", self.settings.address, self.settings.port)
+        let scheme = if self.settings.tls.is_some() { "tls" } else { "nats" };
+        format!("{scheme}://{}", SocketAddr::new(self.settings.address, self.settings.port))
+    }
+
+    /// The certificate of the authority that signed the server's.
+    pub(crate) fn authority(&self) -> Option<PathBuf> {
+        self.settings.tls.as_ref().map(|_| self.folder.join(AUTHORITY_FILE))
     }
 
     /// Lets a host in by its key, soon.
@@ -224,16 +402,52 @@ fn settings_path(folder: &Path) -> PathBuf {
 }
 
 fn write_settings(folder: &Path, settings: &BusServer) -> Result<(), CommandError> {
-    use std::io::Write as _;
     let text = server_configuration(settings)?;
-    let path = settings_path(folder);
-    let new = folder.join("nats.conf.new");
+    write_private(&settings_path(folder), &text)
+}
+
+/// Replaces a file that only this user can read.
+fn write_private(path: &Path, text: &str) -> Result<(), CommandError> {
+    use std::io::Write as _;
+    let new = path.with_extension("new");
     let mut options = fs::OpenOptions::new();
     let opened = options.write(true).create(true).truncate(true).mode(0o600).open(&new);
     opened
         .and_then(|mut file| file.write_all(text.as_bytes()))
-        .and_then(|()| fs::rename(&new, &path))
-        .map_err(|error| CommandError::io("write", &path, error))
+        .and_then(|()| fs::rename(&new, path))
+        .map_err(|error| CommandError::io("write", path, error))
+}
+
+/// A certificate for the server, by an authority whose key is gone afterwards: hosts that trust this
+/// authority alone accept this server alone.
+fn make_certificate(folder: &Path, address: IpAddr) -> Result<BusCertificate, CommandError> {
+    let failed = |error: rcgen::Error| {
+        CommandError::cannot(error).context("cannot make a certificate for the bus")
+    };
+    let [authority, certificate, key] = certificate_texts(address).map_err(failed)?;
+    let [certificate_path, key_path] = ["server.pem", "server.key"].map(|name| folder.join(name));
+    write_private(&folder.join(AUTHORITY_FILE), &authority)?;
+    write_private(&certificate_path, &certificate)?;
+    write_private(&key_path, &key)?;
+    Ok(BusCertificate { certificate: certificate_path, key: key_path })
+}
+
+/// The certificates of authority and server, and the key of the server, in PEM. They are valid at any
+/// time: clocks of hosts may be wrong by days, and the server lives as long as its campaign.
+fn certificate_texts(address: IpAddr) -> Result<[String; 3], rcgen::Error> {
+    let mut authority = CertificateParams::default();
+    authority.distinguished_name.push(DnType::CommonName, "durio campaign");
+    authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    let authority_key = KeyPair::generate()?;
+    let trusted = authority.self_signed(&authority_key)?.pem();
+    let mut server = CertificateParams::new(vec![address.to_string()])?;
+    server.distinguished_name.push(DnType::CommonName, "durio bus");
+    server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let key = KeyPair::generate()?;
+    let issuer = Issuer::new(authority, authority_key);
+    let certificate = server.signed_by(&key, &issuer)?;
+    Ok([trusted, certificate.pem(), key.serialize_pem()])
 }
 
 /// By way of this program, so that the server ends with it ([`become_server`]).
@@ -277,6 +491,8 @@ pub(crate) fn become_server(program: &Path, folder: &Path) -> CommandError {
 
 #[cfg(test)]
 mod tests {
+    use durio_command::error_chain;
+
     use super::*;
 
     #[test]
@@ -285,5 +501,74 @@ mod tests {
             let delay = reconnect_delay(attempts);
             assert!((100..=2_000).contains(&delay.as_millis()), "{attempts}: {delay:?}");
         }
+    }
+
+    #[test]
+    fn each_certificate_that_is_refused_has_its_sentence() {
+        let refused = "its certificate is signed by an authority that is not trusted here";
+        for (reason, sentence) in [
+            (CertificateError::Expired, "its certificate has expired"),
+            (CertificateError::NotValidYet, "its certificate is not valid yet"),
+            (CertificateError::UnknownIssuer, refused),
+            (CertificateError::NotValidForName, "its certificate is for another name"),
+        ] {
+            // As the client has it.
+            let inner = io::Error::new(
+                io::ErrorKind::InvalidData,
+                rustls::Error::InvalidCertificate(reason),
+            );
+            let error = explain(&ConnectError::with_source(ConnectErrorKind::Io, inner));
+            assert_eq!(error_chain(&error), sentence);
+        }
+        let error = explain(&ConnectError::new(ConnectErrorKind::AuthorizationViolation));
+        assert_eq!(error_chain(&error), "it refuses the credentials");
+        let inner = io::Error::from(io::ErrorKind::ConnectionRefused);
+        let error = explain(&ConnectError::with_source(ConnectErrorKind::Io, inner));
+        assert_eq!(error_chain(&error), "IO error: connection refused");
+    }
+
+    #[test]
+    fn the_server_of_a_site_is_new_enough_and_takes_messages_of_1_mib() {
+        let check = |version, payload_max, address: &str| {
+            check_site((version, payload_max), address).map_err(|error| error_chain(&error))
+        };
+        let (beyond, loopback) = ("tls://fleet:4222", "nats://127.0.0.1:4222");
+        assert_eq!(check("2.14.0", 1 << 20, beyond), Ok(()));
+        assert_eq!(check("2.9.10", 1 << 20, loopback), Ok(()));
+        let old = "nats-server 2.9.9 is too old: 2.9.10 or later is needed".to_owned();
+        assert_eq!(check("2.9.9", 1 << 20, loopback), Err(old));
+        let holes = check("2.9.10", 1 << 20, beyond).unwrap_err();
+        assert!(holes.starts_with("nats-server 2.9.10 must not listen beyond loopback"), "{holes}");
+        let small = "it accepts messages of 64 KiB, and 1 MiB is needed".to_owned();
+        assert_eq!(check("2.14.0", 64 << 10, beyond), Err(small));
+        check("2.14.0", (1 << 20) - 1, beyond).unwrap_err();
+    }
+
+    #[test]
+    fn a_port_that_is_in_use_and_an_address_of_another_machine_are_refused() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let place = taken.local_addr().unwrap();
+        let listener = |address: IpAddr, port| BusListener { address, port, is_tls: true };
+        let error = listener(place.ip(), Some(place.port())).free_port().unwrap_err();
+        assert_eq!(error_chain(&error), format!("another program listens on {place}"));
+        assert_ne!(listener(place.ip(), None).free_port().unwrap(), place.port());
+        // Reserved for documents (RFC 5737).
+        let elsewhere = listener("192.0.2.1".parse().unwrap(), None);
+        let error = elsewhere.free_port().unwrap_err();
+        assert_eq!(error_chain(&error), "192.0.2.1 is not an address of this machine");
+    }
+
+    #[test]
+    fn the_key_of_a_server_is_private_and_each_campaign_has_another_authority() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let made = make_certificate(folder.path(), "10.0.0.1".parse().unwrap()).unwrap();
+        let key = fs::metadata(&made.key).unwrap();
+        assert_eq!(key.permissions().mode() & 0o777, 0o600);
+        let authority = || fs::read_to_string(folder.path().join(AUTHORITY_FILE)).unwrap();
+        let first = authority();
+        assert!(first.starts_with("-----BEGIN CERTIFICATE-----"), "{first}");
+        make_certificate(folder.path(), "10.0.0.1".parse().unwrap()).unwrap();
+        assert_ne!(authority(), first);
     }
 }

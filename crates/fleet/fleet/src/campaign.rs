@@ -1,16 +1,16 @@
 //! Campaigns from the command line: a new one, one that is continued, its state.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Instant, SystemTime};
 
 use durio_agree::host_list;
+use durio_agree::host_name::SshHost;
 use durio_agree::message::{SPEC_BYTES_MAX, digest};
 use durio_agree::sign::SigningKey;
 use durio_base::{Bytes, Nanos, counted, shell_word};
-use durio_block::{Folder, open_input, read_bounded};
+use durio_block::{open_input, read_bounded};
 use durio_command::{CommandError, CommandErrorKind, random_token};
 use durio_hosts::{CONFIRMATION_NAME, choose_for_confirmation, read_hosts};
 use durio_record::FolderName;
@@ -18,17 +18,20 @@ use durio_record::fleet::{
     Barrier, CAMPAIGN_FOLDER_SCHEMA, CampaignEvent, CampaignFolder, CampaignManifest,
     CampaignOutcome, CampaignPolicy, HostChange, HostState, LostPolicy, TimedCampaignEvent,
 };
-use rustix::process::{Pid, Signal, kill_process};
 
 use crate::FleetExit;
 use crate::coordinate::{Pass, PassEnd, coordinate};
-use crate::launch::{LAUNCH_FILE, LaunchSettings, LaunchedHost};
-use crate::options::{AgainArguments, CommonArguments, ConfirmArguments, RunArguments};
+use crate::invitation::HostTarget;
+use crate::launch::{LAUNCH_FILE, LaunchSettings, LaunchVia, LaunchedHost, slurm_hosts};
+use crate::options::{
+    AgainArguments, CampaignOptions, CommonArguments, ConfirmArguments, HostOptions,
+};
 use crate::programs;
-use crate::terminal::{ProgressTerminal, can_ask, remark, word};
+use crate::terminal::{ProgressTerminal, can_ask};
+use crate::words::remark;
 
 /// The process that has the campaign.
-const PROCESS_FILE: &str = "coordinator.pid";
+pub(crate) const PROCESS_FILE: &str = "coordinator.pid";
 
 /// A campaign whose folder this process has.
 struct Held {
@@ -62,7 +65,7 @@ impl Held {
         let times = lines.0.iter().map(|change| change.at);
         let passed = times.chain(lines.1.iter().map(|line| line.at)).max().unwrap_or_default();
         folder.save(PROCESS_FILE, format!("{}\n", std::process::id()).as_bytes())?;
-        let (is_agreed, terminal) = (common.yes, ProgressTerminal::new(common.quiet));
+        let (is_agreed, terminal) = (common.yes, ProgressTerminal::of_campaign(common)?);
         let began = Instant::now();
         Ok(Self { folder, launch, key, is_agreed, terminal, began, passed })
     }
@@ -93,6 +96,7 @@ impl Held {
                 offset,
                 key: &self.key,
                 is_first: number == passes.numbers.start,
+                rehearsal: None,
                 is_agreed: self.is_agreed,
             };
             end = runtime.block_on(coordinate(pass, &mut self.terminal)).map_err(|error| {
@@ -108,8 +112,13 @@ impl Held {
         let path = self.folder.path().to_owned();
         let _ = std::fs::remove_file(path.join(PROCESS_FILE));
         let states = last_states(&self.folder)?;
+        let goals = self.launch.goals.iter();
+        let mut options: Vec<String> = goals.map(|goal| format!("--goal={goal}")).collect();
+        if self.terminal.end_json() {
+            options.push("--format=json".to_owned());
+        }
         drop(self);
-        conclude(&path, &passes.hosts, &states, end)
+        conclude(&path, (&passes.hosts, &states), &options, end)
     }
 }
 
@@ -125,42 +134,37 @@ fn pass_id(campaign: &str, label: &str, number: u32) -> String {
     }
 }
 
-pub(crate) fn run(arguments: &RunArguments) -> Result<FleetExit, CommandError> {
-    let spec = spec_text(&arguments.spec)?;
-    let listed = host_list::named(arguments.hosts.as_deref(), arguments.group.as_deref())?;
-    if !listed.unused_variables.is_empty() {
-        let unused = listed.unused_variables.join(", ");
-        remark(&format!("durio: variables of the inventory that have no effect: {unused}"));
-    }
-    may_ask(&arguments.common, listed.hosts.len())?;
-    let key = signing_key(&arguments.common)?;
-    programs::nats_server()?;
-    let hosts: Vec<String> = listed.hosts.iter().map(|host| host.name.clone()).collect();
-    let manifest = manifest(arguments, spec, &hosts, &key)?;
+/// The built-in spec of `durio fleet check`.
+pub(crate) const CHECK_SPEC: &str = "check";
+/// Its files, which are in one folder unless targets name others.
+const CHECK_FILES: [&str; 3] = ["data", "log", "segment"];
+
+pub(crate) fn run(spec: &Path, arguments: &CampaignOptions) -> Result<FleetExit, CommandError> {
+    let text = spec_text(spec)?;
+    let hosts = named_hosts(&arguments.hosts)?;
+    may_ask(&arguments.common, hosts.len())?;
+    let key = signing_key(arguments.common.key.as_deref())?;
+    let stem = spec.file_stem().unwrap_or_default().to_string_lossy();
+    let name = arguments.name.clone().unwrap_or_else(|| stem.into_owned());
+    let names: Vec<String> = hosts.iter().map(|host| host.name.clone()).collect();
+    let policy = policy(arguments, names.len())?;
+    let manifest = manifest((name, text), &names, policy.clone(), &key);
     let launch = LaunchSettings {
-        hosts: listed
-            .hosts
-            .iter()
-            .map(|host| LaunchedHost { name: host.name.clone(), address: host.to_string() })
-            .collect(),
-        targets: arguments.targets.clone(),
-        ssh_config: arguments.ssh_config.clone(),
-        push: arguments.push,
-        fanout: usize::from(arguments.fanout),
         run: arguments.name.clone(),
         lost_wait_ns: arguments.lost_wait.get(),
+        goals: arguments.goals.clone(),
+        ..launch_settings(spec, &arguments.hosts, &hosts)?
     };
     let path = match &arguments.folder {
         Some(path) => path.clone(),
         None => FolderName::new("fleet", SystemTime::now(), std::process::id()).as_str().into(),
     };
-    let policy = manifest.policy.clone();
     let folder = CampaignFolder::create(&path, manifest)?;
     let text = serde_json::to_vec_pretty(&launch).map_err(CommandError::cannot)?;
     folder.save(LAUNCH_FILE, &text)?;
     let numbers = 0..policy.repeats;
     Held::new(folder, launch, (key, &arguments.common))?.run(Passes {
-        hosts,
+        hosts: names,
         policy,
         label: "",
         numbers,
@@ -168,13 +172,69 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<FleetExit, CommandError> {
     })
 }
 
-fn manifest(
-    arguments: &RunArguments,
-    spec: String,
-    hosts: &[String],
-    key: &SigningKey,
-) -> Result<CampaignManifest, CommandError> {
-    let count = u32::try_from(hosts.len()).unwrap_or(u32::MAX);
+/// The hosts that the options or the environment name.
+pub(crate) fn named_hosts(options: &HostOptions) -> Result<Vec<SshHost>, CommandError> {
+    let named = (options.hosts.as_deref(), options.group.as_deref());
+    let listed = match (options.bus.via, named) {
+        (LaunchVia::Slurm, (None, None)) => slurm_hosts()?,
+        (LaunchVia::Slurm, _) => {
+            let text = "with --via slurm the hosts are the nodes of the allocation";
+            return Err(CommandError::wrong_use(text).hint("leave out --hosts and --group"));
+        }
+        (LaunchVia::Ssh, (hosts, group)) => host_list::named(hosts, group)?,
+    };
+    if !listed.unused_variables.is_empty() {
+        let unused = listed.unused_variables.join(", ");
+        remark(&format!("durio: variables of the inventory that have no effect: {unused}"));
+    }
+    Ok(listed.hosts)
+}
+
+/// How hosts are reached, with the defaults of a pass that only plans.
+///
+/// # Errors
+/// If there can be no bus.
+pub(crate) fn launch_settings(
+    spec: &Path,
+    options: &HostOptions,
+    hosts: &[SshHost],
+) -> Result<LaunchSettings, CommandError> {
+    let bus = options.bus.choice()?;
+    bus.check(hosts)?;
+    let launched =
+        |host: &SshHost| LaunchedHost { name: host.name.clone(), address: host.to_string() };
+    let mut targets = options.targets.clone();
+    if spec == Path::new(CHECK_SPEC) && !spec.is_file() {
+        targets = check_targets(targets);
+    }
+    Ok(LaunchSettings {
+        hosts: hosts.iter().map(launched).collect(),
+        targets,
+        ssh_config: options.ssh_config.clone(),
+        via: options.bus.via,
+        bus,
+        push: options.push,
+        fanout: usize::from(options.fanout),
+        run: None,
+        lost_wait_ns: 0,
+        goals: Vec::new(),
+    })
+}
+
+/// One folder holds all files of `check`; with several, each file has to be named.
+fn check_targets(mut targets: Vec<HostTarget>) -> Vec<HostTarget> {
+    if let [HostTarget { name, path }] = &targets[..]
+        && CHECK_FILES.contains(&name.as_str())
+    {
+        let path = path.clone();
+        targets =
+            CHECK_FILES.map(|name| HostTarget { name: name.to_owned(), path: path.clone() }).into();
+    }
+    targets
+}
+
+fn policy(arguments: &CampaignOptions, hosts: usize) -> Result<CampaignPolicy, CommandError> {
+    let count = u32::try_from(hosts).unwrap_or(u32::MAX);
     let hosts_min = arguments.min_hosts.of(count);
     if hosts_min > count {
         let text = format!(
@@ -184,30 +244,38 @@ fn manifest(
         return Err(CommandError::wrong_use(text));
     }
     let usual = if arguments.shared { Barrier::Step } else { Barrier::Start };
-    let stem = arguments.spec.file_stem().unwrap_or_default().to_string_lossy();
-    Ok(CampaignManifest {
+    Ok(CampaignPolicy {
+        barrier: arguments.barrier.map_or(usual, Barrier::from),
+        lost: LostPolicy::from(arguments.lost),
+        hosts_min,
+        repeats: arguments.repeat,
+        shared: arguments.shared,
+    })
+}
+
+pub(crate) fn manifest(
+    (name, spec): (String, String),
+    hosts: &[String],
+    policy: CampaignPolicy,
+    key: &SigningKey,
+) -> CampaignManifest {
+    CampaignManifest {
         schema: CAMPAIGN_FOLDER_SCHEMA,
         campaign: random_token(),
-        name: arguments.name.clone().unwrap_or_else(|| stem.into_owned()),
+        name,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started: FolderName::rfc3339(SystemTime::now()),
         command: durio_command::command_line(),
         spec_digest: digest(&spec),
         spec,
         hosts: hosts.to_vec(),
-        policy: CampaignPolicy {
-            barrier: arguments.barrier.map_or(usual, Barrier::from),
-            lost: LostPolicy::from(arguments.lost),
-            hosts_min,
-            repeats: arguments.repeat,
-            shared: arguments.shared,
-        },
+        policy,
         key: Some(key.public()),
-    })
+    }
 }
 
 /// The text of a file, or of a built-in spec.
-fn spec_text(spec: &Path) -> Result<String, CommandError> {
+pub(crate) fn spec_text(spec: &Path) -> Result<String, CommandError> {
     let text = if spec.is_file() {
         let limit = Bytes::new(SPEC_BYTES_MAX as u64);
         let text = open_input(spec).and_then(|file| read_bounded(file, limit));
@@ -239,8 +307,8 @@ fn may_ask(common: &CommonArguments, hosts: usize) -> Result<(), CommandError> {
     Err(CommandError::wrong_use(text).hint("add --yes"))
 }
 
-fn signing_key(common: &CommonArguments) -> Result<SigningKey, CommandError> {
-    let Some(path) = &common.key else { return Ok(SigningKey::generate()) };
+pub(crate) fn signing_key(path: Option<&Path>) -> Result<SigningKey, CommandError> {
+    let Some(path) = path else { return Ok(SigningKey::generate()) };
     let text = open_input(path).and_then(|file| read_bounded(file, Bytes::from_kib(4)));
     let text = text.map_err(|error| CommandError::io("read the key in", path, error))?;
     Ok(SigningKey::from_seed(&String::from_utf8_lossy(&text))?)
@@ -249,7 +317,7 @@ fn signing_key(common: &CommonArguments) -> Result<SigningKey, CommandError> {
 pub(crate) fn resume(arguments: &AgainArguments) -> Result<FleetExit, CommandError> {
     let folder = CampaignFolder::resume(&arguments.folder)?;
     let launch = LaunchSettings::read(&arguments.folder)?;
-    let key = signing_key(&arguments.common)?;
+    let key = signing_key(arguments.common.key.as_deref())?;
     let (changes, lines) = (folder.changes()?.lines, folder.events()?.lines);
     let ends: Vec<&TimedCampaignEvent> = ends(&lines).collect();
     let (manifest, done) = (folder.manifest.clone(), ends.len());
@@ -264,10 +332,7 @@ pub(crate) fn resume(arguments: &AgainArguments) -> Result<FleetExit, CommandErr
             .hint(format!("durio fleet report {shown} shows the results")));
     }
     let history = since_last_end(changes, lines);
-    let is_agreed = history.1.iter().any(
-        |line| matches!(&line.event, CampaignEvent::Decision { decision, .. } if decision == "go"),
-    );
-    if !is_agreed {
+    if !history.1.iter().any(is_go) {
         may_ask(&arguments.common, manifest.hosts.len())?;
     }
     let is_begun = !history.0.is_empty() || !history.1.is_empty();
@@ -283,7 +348,7 @@ pub(crate) fn resume(arguments: &AgainArguments) -> Result<FleetExit, CommandErr
 pub(crate) fn collect(arguments: &AgainArguments) -> Result<FleetExit, CommandError> {
     let folder = CampaignFolder::resume(&arguments.folder)?;
     let launch = LaunchSettings::read(&arguments.folder)?;
-    let key = signing_key(&arguments.common)?;
+    let key = signing_key(arguments.common.key.as_deref())?;
     let states = last_states(&folder)?;
     let is_lost =
         |host: &&String| matches!(states.get(*host), Some((HostState::Lost | HostState::Ended, _)));
@@ -324,7 +389,7 @@ pub(crate) fn confirm(arguments: &ConfirmArguments) -> Result<FleetExit, Command
         return Ok(FleetExit::Fine);
     }
     may_ask(&arguments.common, hosts.len())?;
-    let key = signing_key(&arguments.common)?;
+    let key = signing_key(arguments.common.key.as_deref())?;
     launch.run = Some(CONFIRMATION_NAME.to_owned());
     let policy = CampaignPolicy { hosts_min: 1, ..folder.manifest.policy.clone() };
     // Further confirmations are further passes.
@@ -338,7 +403,7 @@ pub(crate) fn confirm(arguments: &ConfirmArguments) -> Result<FleetExit, Command
     })
 }
 
-fn ends(lines: &[TimedCampaignEvent]) -> impl Iterator<Item = &TimedCampaignEvent> {
+pub(crate) fn ends(lines: &[TimedCampaignEvent]) -> impl Iterator<Item = &TimedCampaignEvent> {
     lines.iter().filter(|line| matches!(line.event, CampaignEvent::Ended { .. }))
 }
 
@@ -355,23 +420,27 @@ fn since_last_end(
     (changes, lines)
 }
 
-/// The record of the pass that ended last.
+/// The record of the pass that measured last, with the collections after it.
 fn of_last_pass(
-    changes: Vec<HostChange>,
+    mut changes: Vec<HostChange>,
     mut lines: Vec<TimedCampaignEvent>,
 ) -> (Vec<HostChange>, Vec<TimedCampaignEvent>) {
-    lines.truncate(
-        lines.len()
-            - usize::from(matches!(lines.last(),
-        Some(line) if matches!(line.event, CampaignEvent::Ended { .. }))),
-    );
-    since_last_end(changes, lines)
+    let within = lines.iter().rposition(is_go).unwrap_or(lines.len().saturating_sub(1));
+    if let Some(end) = ends(&lines[..within]).last().map(|line| line.at) {
+        changes.retain(|change| change.at > end);
+        lines.retain(|line| line.at > end);
+    }
+    (changes, lines)
+}
+
+fn is_go(line: &TimedCampaignEvent) -> bool {
+    matches!(&line.event, CampaignEvent::Decision { decision, .. } if decision == "go")
 }
 
 /// The last state of each host, with its reason.
-fn last_states(
-    folder: &CampaignFolder,
-) -> Result<BTreeMap<String, (HostState, Option<String>)>, CommandError> {
+pub(crate) type HostStates = BTreeMap<String, (HostState, Option<String>)>;
+
+pub(crate) fn last_states(folder: &CampaignFolder) -> Result<HostStates, CommandError> {
     let lines = folder.changes()?.lines.into_iter();
     Ok(lines.map(|change| (change.host, (change.state, change.reason))).collect())
 }
@@ -379,8 +448,8 @@ fn last_states(
 /// Reports, and says which hosts are missing.
 fn conclude(
     path: &Path,
-    hosts: &[String],
-    states: &BTreeMap<String, (HostState, Option<String>)>,
+    (hosts, states): (&[String], &HostStates),
+    options: &[String],
     end: PassEnd,
 ) -> Result<FleetExit, CommandError> {
     let state = |host: &String| states.get(host).map(|(state, reason)| (*state, reason.is_some()));
@@ -405,6 +474,7 @@ fn conclude(
     let durio = programs::durio()?;
     let status = Command::new(&durio)
         .args(["fleet", "report"])
+        .args(options)
         .arg(path)
         .status()
         .map_err(|error| CommandError::io("start", &durio, error))?;
@@ -421,62 +491,6 @@ fn conclude(
             FleetExit::Report(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(4))
         }
     })
-}
-
-pub(crate) fn status(path: &Path) -> Result<FleetExit, CommandError> {
-    let folder = CampaignFolder::open(path)?;
-    let states = last_states(&folder)?;
-    let lines = folder.events()?.lines;
-    let state = match (is_running(path)?, ends(&lines).last().map(|line| &line.event)) {
-        (true, _) => "running",
-        (false, Some(CampaignEvent::Ended { outcome: CampaignOutcome::Complete })) => "complete",
-        (false, Some(CampaignEvent::Ended { outcome: CampaignOutcome::Stopped })) => "stopped",
-        (false, Some(_)) => "stopped: too few hosts were left",
-        (false, None) => "cut: its coordinator ended before it (durio fleet resume continues it)",
-    };
-    let mut text = format!("{}: {state}\n", folder.manifest.name);
-    let width = folder.manifest.hosts.iter().map(String::len).max().unwrap_or_default();
-    for host in &folder.manifest.hosts {
-        let (state, reason) = match states.get(host) {
-            Some((state, reason)) => (word(*state), reason.as_deref()),
-            None => ("asked", None),
-        };
-        let reason = reason.map_or_else(String::new, |reason| format!("  {reason}"));
-        let reason: String = reason.chars().filter(|character| !character.is_control()).collect();
-        text.push_str(&format!("  {host:width$}  {state}{reason}\n"));
-    }
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(CommandError::cannot(error).context("cannot write to stdout"))
-        }
-        _ => Ok(FleetExit::Fine),
-    }
-}
-
-/// True if a process has the folder.
-fn is_running(path: &Path) -> Result<bool, CommandError> {
-    let failed = |error| CommandError::io("look at", path, error);
-    Ok(!Folder::open(path).map_err(failed)?.try_lock().map_err(failed)?)
-}
-
-pub(crate) fn stop(path: &Path) -> Result<FleetExit, CommandError> {
-    let folder = CampaignFolder::open(path)?;
-    if !is_running(path)? {
-        let shown = shell_word(&path.to_string_lossy());
-        return Err(CommandError::wrong_use("the campaign does not run")
-            .hint(format!("durio fleet status {shown} shows how it ended")));
-    }
-    let file = folder.path().join(PROCESS_FILE);
-    let text = open_input(&file).and_then(|file| read_bounded(file, Bytes::from_kib(1)));
-    let text = text.map_err(|error| CommandError::io("read", &file, error))?;
-    let pid = String::from_utf8_lossy(&text).trim().parse().ok().and_then(Pid::from_raw);
-    let pid = pid.ok_or_else(|| {
-        CommandError::cannot_measure(format!("'{}' does not name a process", file.display()))
-    })?;
-    kill_process(pid, Signal::INT)
-        .map_err(|error| CommandError::cannot(error).context("cannot stop the coordinator"))?;
-    remark("durio: the hosts are stopping; their runs are being collected");
-    Ok(FleetExit::Fine)
 }
 
 #[cfg(test)]
@@ -508,7 +522,17 @@ mod tests {
         let (left, events) = since_last_end(changes.clone(), lines.clone());
         assert_eq!((left.len(), left[0].at, events.len()), (1, Nanos::new(7), 0));
         let (last, events) = of_last_pass(changes, lines);
-        assert_eq!((last.len(), events), (2, vec![line(1, CampaignEvent::BusLost)]));
+        assert_eq!((last.len(), events.len()), (2, 2));
+
+        let go = CampaignEvent::Decision { decision: "go".to_owned(), reason: String::new() };
+        let resumed = CampaignEvent::Resumed { hosts: 1 };
+        let events = [(1, ended.clone()), (3, go), (5, ended.clone()), (6, resumed), (8, ended)];
+        let changes = vec![change(1, HostState::Joined), change(2, HostState::Joined)];
+        let (last, events) =
+            of_last_pass(changes, events.map(|(at, event)| line(at, event)).into());
+        // A second collection knows that the first run was agreed to.
+        assert_eq!((last[0].at, last.len()), (Nanos::new(2), 1));
+        assert!(is_go(&events[0]) && events.len() == 4, "{events:?}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `durio-fleet join`: the process at the other end of an ssh session.
+//! `durio-fleet join`: the process at the other end of a session of ssh or srun.
 //!
 //! ```text
 //!  coordinator ── ssh ── join ── socket ── agent ── gate ── durio run
@@ -37,6 +37,8 @@ const LOG_FILE: &str = "agent.log";
 
 const CONNECT_TRIES: u32 = 100;
 const CONNECT_EVERY: Duration = Duration::from_millis(50);
+/// 3 s: an agent whose run was not collected stays for 2 s.
+const LEAVE_TRIES: u32 = 60;
 const REPLY_MAX: Duration = Duration::from_secs(20);
 
 /// The folder of all campaigns of this user on this host.
@@ -68,7 +70,7 @@ pub(crate) fn join() -> Result<(), CommandError> {
     input.read_until(b'\n', &mut line).map_err(CommandError::cannot)?;
     drop(input);
     let invitation = Invitation::parse(&line)?;
-    let (mut socket, reply) = match reach(&invitation) {
+    let (mut socket, reply) = match invitation.bus.check().and_then(|()| reach(&invitation)) {
         Ok(reached) => reached,
         // The coordinator shows it to its user, with the name of the host.
         Err(error) => {
@@ -90,7 +92,25 @@ pub(crate) fn join() -> Result<(), CommandError> {
         let _ = agent_ended.send(());
     });
     let _ = has_ended.recv();
+    // Slurm kills what is left of a step when its task ends, and the agent has to clean up.
+    if env::var_os("SLURM_JOB_ID").is_some() {
+        await_agent();
+    }
     Ok(())
+}
+
+/// Waits a while until the agent of the current folder has ended, which holds its lock.
+fn await_agent() {
+    for _ in 0..LEAVE_TRIES {
+        thread::sleep(CONNECT_EVERY);
+        // An agent that has cleaned up leaves no folder.
+        let is_served = env::current_dir()
+            .and_then(|path| Folder::open(&path))
+            .and_then(|folder| folder.try_lock().map(|is_free| !is_free));
+        if !is_served.unwrap_or(false) {
+            return;
+        }
+    }
 }
 
 fn write_out(line: &[u8]) {

@@ -10,18 +10,20 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
+use durio_agree::folder_digest::run_summary;
 use durio_agree::host::{ChildEvent, GateAnswer};
 use durio_agree::message::{
-    CampaignStep, FolderDigest, PlanSummary, PlannedStep, RunFile, RunSummary, digest,
+    CampaignStep, PlanSummary, PlannedStep, PlannedWrite, RunSummary, WritePlace, digest,
 };
-use durio_agree::permit::{PlannedWrite, PlannedWrites, WritePlace};
+use durio_agree::permit::PlannedWrites;
 use durio_base::{Bytes, Nanos};
 use durio_block::Folder;
 use durio_command::CommandError;
+use durio_observe::written_bytes;
 use durio_record::file_names;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
@@ -38,9 +40,18 @@ const OUTPUT_FILE: &str = "durio.log";
 
 /// The parts of `durio plan --format json` that a campaign depends on.
 #[derive(Deserialize)]
-struct PlanDocument {
+struct ChildPlan {
     targets: Vec<PlannedTarget>,
     steps: Vec<StepDocument>,
+    writes: Vec<WritesDocument>,
+}
+
+/// The most that is written to a target, by its index.
+#[derive(Deserialize)]
+struct WritesDocument {
+    target: usize,
+    written_max_bytes: Option<u64>,
+    rate_max_bytes_per_second: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -63,6 +74,14 @@ struct StepDocument {
     section: Option<u32>,
     limit: LimitDocument,
     ramp_ns: u64,
+    engine: String,
+    #[serde(default)]
+    beside: Vec<LoadDocument>,
+}
+
+#[derive(Deserialize)]
+struct LoadDocument {
+    engine: String,
 }
 
 #[derive(Deserialize)]
@@ -74,6 +93,11 @@ struct LimitDocument {
 impl StepDocument {
     fn length(&self) -> Option<u64> {
         Some(self.limit.duration_ns?.saturating_add(self.ramp_ns))
+    }
+
+    /// By fio, whose bytes are not counted as durio's while it runs.
+    fn is_of_fio(&self) -> bool {
+        self.engine == "fio" || self.beside.iter().any(|load| load.engine == "fio")
     }
 }
 
@@ -102,30 +126,37 @@ pub(crate) fn plan(
 }
 
 fn read_plan(text: &str) -> Result<HostPlan, CommandError> {
-    let document: PlanDocument = serde_json::from_str(text)
+    let document: ChildPlan = serde_json::from_str(text)
         .map_err(|error| CommandError::cannot(error).context("cannot understand durio's plan"))?;
     let measured = document.steps.iter().filter(|step| step.role == "measure");
     let steps = measured.map(|step| PlannedStep {
         step: CampaignStep { section: Some(step.section.unwrap_or(0)), round: 0, step: step.index },
         length_ns: step.length(),
     });
-    let summary = PlanSummary { plan_digest: digest(text), steps: steps.collect() };
+    let mut summary = PlanSummary::new(digest(text), steps.collect());
     let lengths: Option<Vec<u64>> = document.steps.iter().map(StepDocument::length).collect();
     let duration = lengths.map(|lengths| Nanos::new(lengths.iter().sum()));
-    let writes = document.targets.into_iter().filter_map(write_to).collect();
-    Ok(HostPlan { summary, writes: PlannedWrites { writes, duration } })
+    let is_watchable = !document.steps.iter().any(StepDocument::is_of_fio);
+    let limits = |index: usize| document.writes.iter().find(|writes| writes.target == index);
+    let targets = document.targets.into_iter().enumerate();
+    let writes: Vec<PlannedWrite> =
+        targets.filter_map(|(index, target)| write_to(target, limits(index))).collect();
+    summary.writes.clone_from(&writes);
+    Ok(HostPlan { summary, writes: PlannedWrites { writes, duration, is_watchable } })
 }
 
 /// `None` for a target that is only read: durio writes to what exists if it is to destroy that.
-fn write_to(target: PlannedTarget) -> Option<PlannedWrite> {
+fn write_to(target: PlannedTarget, limits: Option<&WritesDocument>) -> Option<PlannedWrite> {
     let place = match target.kind.as_str() {
         "new_file" => WritePlace::Folder(target.directory?),
         _ if target.destroy => WritePlace::Folder(target.path?),
         _ => return None,
     };
     let size = target.size_bytes.map_or(Bytes::ZERO, Bytes::new);
-    let (written, rate, destroys) = (None, None, target.destroy);
-    Some(PlannedWrite { target: target.name, place, size, written, rate, destroys })
+    let written = limits.and_then(|limits| limits.written_max_bytes).map(Bytes::new);
+    let rate = limits.and_then(|limits| limits.rate_max_bytes_per_second).map(Bytes::new);
+    let (target, destroys) = (target.name, target.destroy);
+    Some(PlannedWrite { target, place, size, written, rate, destroys })
 }
 
 fn target_arguments(targets: &[HostTarget]) -> impl Iterator<Item = OsString> + '_ {
@@ -217,6 +248,17 @@ impl RunningChild {
         }
     }
 
+    /// Bytes that it has written so far; `None` if the kernel does not tell.
+    pub(crate) fn written(&self) -> Option<Bytes> {
+        let process = u32::try_from(self.pid?.as_raw_nonzero().get()).ok()?;
+        written_bytes(Path::new("/"), process).map(Bytes::new)
+    }
+
+    /// True if its exit is about to be heard.
+    pub(crate) fn has_exited(&self) -> bool {
+        self.pid.is_none_or(|pid| test_kill_process(pid).is_err())
+    }
+
     /// Asks it to end in order; its exit is heard later.
     pub(crate) fn stop(&self) {
         if let Some(pid) = self.pid {
@@ -232,13 +274,10 @@ impl RunningChild {
 pub(crate) fn inspect(runs: &Path) -> Result<RunSummary, String> {
     let inspected = || -> io::Result<Option<RunSummary>> {
         let folder = Folder::open(runs)?;
-        let names = folder.names()?.into_iter().filter_map(|name| name.into_string().ok());
-        let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
-        names.sort();
-        let Some(name) = names.pop() else { return Ok(None) };
+        let Some(name) = run_name(&folder)? else { return Ok(None) };
         let folder = folder.folder(&name)?;
         await_end(&folder);
-        summary(&folder, name).map(Some)
+        run_summary(&folder, name).map(Some)
     };
     match inspected() {
         Ok(Some(run)) => Ok(run),
@@ -248,6 +287,12 @@ pub(crate) fn inspect(runs: &Path) -> Result<RunSummary, String> {
         }
         Err(error) => Err(format!("cannot read the run folder: {error}")),
     }
+}
+
+/// The run in a folder of runs; a name with a dot is not finished.
+pub(crate) fn run_name(runs: &Folder) -> io::Result<Option<String>> {
+    let names = runs.names()?.into_iter().filter_map(|name| name.into_string().ok());
+    Ok(names.filter(|name| !name.starts_with('.')).max())
 }
 
 /// Waits for a run whose agent was killed: it ends by its gate, and removes its files. A run that lives
@@ -262,34 +307,6 @@ fn await_end(folder: &Folder) {
         }
         thread::sleep(LOOK_EVERY);
     }
-}
-
-fn summary(folder: &Folder, name: String) -> io::Result<RunSummary> {
-    let mut names: Vec<String> =
-        folder.names()?.into_iter().filter_map(|name| name.into_string().ok()).collect();
-    // Findings and report are made again from the rest; a name with a dot was not finished.
-    names.retain(|name| {
-        name != file_names::FINDINGS && name != file_names::REPORT && !name.starts_with('.')
-    });
-    names.sort();
-    let mut digest = FolderDigest::default();
-    let mut files = Vec::new();
-    let mut buffer = vec![0; 64 << 10];
-    for name in names {
-        let mut opened = folder.open_file(&name)?;
-        let file = RunFile { name, bytes: opened.metadata()?.len() };
-        digest.begin_file(&file);
-        let mut rest = (&mut opened).take(file.bytes);
-        loop {
-            let count = rest.read(&mut buffer)?;
-            if count == 0 {
-                break;
-            }
-            digest.update(&buffer[..count]);
-        }
-        files.push(file);
-    }
-    Ok(RunSummary { name, partial: false, digest: digest.finish(), files })
 }
 
 /// A piece of a file of a run.
@@ -318,9 +335,13 @@ mod tests {
         {"name":"data","kind":"new_file","directory":"/srv/x","size_bytes":4096,"destroy":false},
         {"name":"raw","kind":"device","path":"/dev/sdx","size_bytes":1,"destroy":false}],
         "steps":[
-        {"index":0,"role":"self_cost","limit":{"operations":5},"ramp_ns":0},
-        {"index":1,"role":"measure","section":0,"limit":{"duration_ns":7},"ramp_ns":2},
-        {"index":2,"role":"measure","section":3,"limit":{"operations":9},"ramp_ns":0}]}"#;
+        {"index":0,"role":"self_cost","limit":{"operations":5},"ramp_ns":0,"engine":"sync"},
+        {"index":1,"role":"measure","section":0,"limit":{"duration_ns":7},"ramp_ns":2,
+         "engine":"sync","beside":[{"engine":"uring"}]},
+        {"index":2,"role":"measure","section":3,"limit":{"operations":9},"ramp_ns":0,
+         "engine":"uring"}],
+        "writes":[{"target":1,"written_max_bytes":12288,"rate_max_bytes_per_second":512},
+        {"target":2,"written_max_bytes":0}]}"#;
 
     #[test]
     fn a_plan_gives_its_measured_steps_and_its_writes() {
@@ -337,6 +358,13 @@ mod tests {
         assert_eq!(write.place, WritePlace::Folder("/srv/x".into()));
         assert_eq!((write.target.as_str(), write.size), ("data", Bytes::new(4096)));
         assert_eq!((write.destroys, plan.writes.duration), (false, None));
+        assert_eq!((write.written, write.rate), (Some(Bytes::new(12288)), Some(Bytes::new(512))));
+        assert!(plan.writes.is_watchable);
+        // A limit that the plan does not have is absent, and fio's writes cannot be counted.
+        let timed =
+            PLAN.replace(r#""written_max_bytes":12288,"#, "").replace("uring\"}]", "fio\"}]");
+        let plan = read_plan(&timed).unwrap();
+        assert_eq!((plan.writes.writes[0].written, plan.writes.is_watchable), (None, false));
     }
 
     #[test]

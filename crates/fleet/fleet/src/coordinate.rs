@@ -12,7 +12,8 @@ use durio_agree::coordinator::{
     CampaignLimits, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, CoordinatorMachine,
     OperatorOrder,
 };
-use durio_agree::message::{Body, BusMessage, COORDINATOR, MessageError, PlanSummary, Recipient};
+use durio_agree::live::{HostStanding, LIVE_KIND, LiveBoard};
+use durio_agree::message::{Body, BusMessage, COORDINATOR, MessageError, Recipient};
 use durio_agree::sign::{SigningKey, TrustedKeys};
 use durio_base::{Nanos, counted};
 use durio_block::{Clock as _, MonotonicClock};
@@ -21,18 +22,20 @@ use durio_record::fleet::{
     CampaignEvent, CampaignFolder, CampaignOutcome, CampaignPolicy, HostChange, HostState,
     TimedCampaignEvent,
 };
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::bus::{BusEvent, BusLink, PrivateBus};
+use crate::bus::{BusEvent, BusLink};
+use crate::campaign_bus::{CampaignBus, raise_file_limit};
 use crate::invitation::Invitation;
-use crate::launch::{LaunchSettings, LinkEvent, PushedPrograms, Ssh, keep};
-use crate::programs::nats_server;
-use crate::terminal::{self, ProgressTerminal, plan_text, progress_text, urgent};
+use crate::launch::{LaunchSettings, Launcher, LinkEvent, PushedPrograms, keep};
+use crate::live_view::LIVE_FILE;
+use crate::rehearsal::{Rehearsal, plan_groups};
+use crate::terminal::{self, ProgressTerminal};
+use crate::words::{plan_text, urgent};
 
 /// The time between two probes of a host's clock.
 const TICK: Duration = Duration::from_millis(20);
@@ -59,6 +62,8 @@ pub(crate) struct Pass<'c> {
     pub(crate) key: &'c SigningKey,
     /// Its plans are shown.
     pub(crate) is_first: bool,
+    /// Takes the plans, of which none is run.
+    pub(crate) rehearsal: Option<&'c Rehearsal>,
     pub(crate) is_agreed: bool,
 }
 
@@ -74,19 +79,21 @@ enum CoordinatorEvent {
     Bus(BusEvent),
     Link(LinkEvent),
     Agreed(bool),
+    /// All plans of a rehearsal are here.
+    Rehearsed,
 }
 
 struct Coordinator<'c> {
     pass: Pass<'c>,
     machine: CoordinatorMachine,
     keys: TrustedKeys,
-    server: PrivateBus,
+    bus: CampaignBus,
     link: BusLink,
     is_bus_up: bool,
     terminal: &'c mut ProgressTerminal,
     began: Instant,
     heard: BTreeMap<String, Instant>,
-    plans: BTreeMap<String, PlanSummary>,
+    board: LiveBoard,
     /// Those that were shown.
     hints: BTreeSet<&'static str>,
     is_stopping: bool,
@@ -133,18 +140,15 @@ pub(crate) async fn coordinate(
         true => Some(PushedPrograms::of_this_machine()?),
         false => None,
     };
-    let server = PrivateBus::start(
-        (nats_server()?, pass.folder.path().join(BUS_FOLDER)),
-        &pass.campaign,
-        pass.key,
-    )?;
+    let folder = pass.folder.path().join(BUS_FOLDER);
+    let bus = CampaignBus::start(pass.launch, folder, (&pass.campaign, pass.key))?;
     let starting = Semaphore::new(pass.launch.fanout);
-    let config = pass.launch.ssh_config.clone();
-    let ssh = Arc::new(Ssh { config, bus_port: server.port(), programs, starting });
+    let (via, ssh_config) = (pass.launch.via, pass.launch.ssh_config.clone());
+    let launcher = Launcher { via, ssh_config, tunnel: bus.tunnel, programs, starting };
     let (events, mut inbox) = unbounded_channel();
-    let mut coordinator = Coordinator::new(pass, server, events, terminal).await?;
+    let mut coordinator = Coordinator::new(pass, bus, events, terminal).await?;
     let (over, is_over) = watch::channel(false);
-    let mut sessions = coordinator.invite(&ssh, &is_over)?;
+    let mut sessions = coordinator.invite(&Arc::new(launcher), &is_over)?;
     let result = coordinator.serve(&mut inbox, &mut signals).await;
     if result.as_ref().is_err_and(|error| error.kind != CommandErrorKind::Interrupted) {
         coordinator.stop_unrecorded().await;
@@ -153,37 +157,16 @@ pub(crate) async fn coordinate(
     // Sessions end in order: hosts remove what was copied to them.
     let _ = over.send(true);
     while sessions.join_next().await.is_some() {}
-    coordinator.server.stop().await;
+    coordinator.bus.stop().await;
     coordinator.terminal.clear();
+    let _ = std::fs::remove_file(coordinator.pass.folder.path().join(LIVE_FILE));
     result
-}
-
-/// Each session has three streams, and its tunnel a connection to the bus, which inherits the limit:
-/// more than the 1,024 files that systems allow at first.
-fn raise_file_limit(hosts: usize) -> Result<(), CommandError> {
-    const FILES_PER_HOST: u64 = 6;
-    const OTHER_FILES: u64 = 200;
-    let wanted = FILES_PER_HOST * hosts as u64 + OTHER_FILES;
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|current| current >= wanted) {
-        return Ok(());
-    }
-    if let Some(maximum) = limit.maximum.filter(|maximum| *maximum < wanted) {
-        let hosts = counted(hosts as u64, "host");
-        let text = format!("{hosts} need {wanted} open files, and the limit is {maximum}");
-        return Err(
-            CommandError::cannot_measure(text).hint(format!("ulimit -Hn {wanted}, as root"))
-        );
-    }
-    setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..limit }).map_err(|error| {
-        CommandError::cannot(error).context("cannot raise the limit of open files")
-    })
 }
 
 impl<'c> Coordinator<'c> {
     async fn new(
         pass: Pass<'c>,
-        server: PrivateBus,
+        bus: CampaignBus,
         events: UnboundedSender<CoordinatorEvent>,
         terminal: &'c mut ProgressTerminal,
     ) -> Result<Self, CommandError> {
@@ -211,22 +194,21 @@ impl<'c> Coordinator<'c> {
                 let _ = events.send(CoordinatorEvent::Bus(event));
             }
         };
-        let address = server.address();
         // Without the inbox: the machine's questions are messages like others.
         let subjects = &rights.subscribe[..1];
-        let link = BusLink::connect(&address, (pass.key, COORDINATOR), subjects, hear).await?;
+        let link = BusLink::connect(&bus.access(pass.key), COORDINATOR, subjects, hear).await?;
         let mut coordinator = Self {
             pass,
             machine,
             keys: TrustedKeys::default(),
-            server,
+            bus,
             link,
             // The machine begins with a bus that can be reached.
             is_bus_up: true,
             terminal,
             began: Instant::now(),
             heard: BTreeMap::new(),
-            plans: BTreeMap::new(),
+            board: LiveBoard::default(),
             hints: BTreeSet::new(),
             is_stopping: false,
             outcome: None,
@@ -239,11 +221,12 @@ impl<'c> Coordinator<'c> {
     /// Starts a session for each host.
     fn invite(
         &self,
-        ssh: &Arc<Ssh>,
+        launcher: &Arc<Launcher>,
         is_over: &watch::Receiver<bool>,
     ) -> Result<JoinSet<()>, CommandError> {
         let mut sessions = JoinSet::new();
         let (links, mut heard) = unbounded_channel();
+        let bus = self.bus.for_hosts()?;
         for host in self.pass.launch.ssh_hosts()? {
             if !self.pass.hosts.contains(&host.name) {
                 continue;
@@ -252,13 +235,12 @@ impl<'c> Coordinator<'c> {
                 campaign: self.pass.campaign.clone(),
                 host: host.name.clone(),
                 coordinator: self.pass.key.public(),
-                // Each session has its own port.
-                bus: String::new(),
+                bus: bus.clone(),
                 run: self.pass.launch.run.clone(),
                 targets: self.pass.launch.targets.clone(),
             };
             let host = (host, self.pass.history.is_some());
-            let session = keep(ssh.clone(), host, invitation, links.clone(), is_over.clone());
+            let session = keep(launcher.clone(), host, invitation, links.clone(), is_over.clone());
             sessions.spawn(session);
         }
         let events = self.events.clone();
@@ -285,7 +267,7 @@ impl<'c> Coordinator<'c> {
                     }
                 }
                 _ = ticks.tick() => {
-                    self.server.maintain()?;
+                    self.bus.maintain()?;
                     if !self.is_reaching() {
                         self.feed(CoordinatorInput::Tick).await?;
                     }
@@ -347,12 +329,17 @@ impl<'c> Coordinator<'c> {
             }
             CoordinatorEvent::Bus(BusEvent::Message { subject, bytes }) => {
                 // c.CAMPAIGN.h.HOST.KIND, where ',' separates what '.' does in names.
-                let host = subject.split('.').nth(3)?.replace(',', ".");
+                let mut parts = subject.split('.').skip(3);
+                let host = parts.next()?.replace(',', ".");
+                if parts.next() == Some(LIVE_KIND) {
+                    self.take_figures(&host, &bytes);
+                    return None;
+                }
                 self.message(host, &bytes)
             }
             CoordinatorEvent::Link(LinkEvent::Key { host, key }) => {
                 match self.keys.trust(&host, &key) {
-                    Ok(()) => self.server.admit(&host, &key),
+                    Ok(()) => self.bus.admit(&host, &key),
                     Err(error) => self.terminal.remark(&format!("durio: {host}: {error}")),
                 }
                 None
@@ -367,11 +354,25 @@ impl<'c> Coordinator<'c> {
                 }
                 Some(CoordinatorInput::Unreachable { host, reason })
             }
-            CoordinatorEvent::Agreed(true) => Some(CoordinatorInput::Operator(OperatorOrder::Go)),
+            CoordinatorEvent::Agreed(true) => {
+                self.terminal.is_asking = false;
+                Some(CoordinatorInput::Operator(OperatorOrder::Go))
+            }
+            CoordinatorEvent::Rehearsed => Some(CoordinatorInput::Operator(OperatorOrder::Stop)),
             CoordinatorEvent::Agreed(false) => {
+                self.terminal.is_asking = false;
                 self.is_stopping = true;
                 Some(CoordinatorInput::Operator(OperatorOrder::Stop))
             }
+        }
+    }
+
+    /// Takes figures from hosts of the campaign alone: subjects can have any name on the bus of a site.
+    fn take_figures(&mut self, host: &str, bytes: &[u8]) {
+        let Self { machine, board, .. } = self;
+        if machine.state(host).is_some() {
+            // What is refused is missing in the view, as what was lost is.
+            let _ = board.take((host, bytes), now(), |step| machine.has_step(host, step));
         }
     }
 
@@ -384,11 +385,8 @@ impl<'c> Coordinator<'c> {
             // Of a host that does not keep to the rules: silence is what the machine sees.
             Err(_) => return None,
         };
-        if let Body::Status(status) = &message.body {
+        if matches!(message.body, Body::Status(_)) {
             self.heard.insert(host.clone(), Instant::now());
-            if let Some(plan) = &status.plan {
-                self.plans.entry(plan.plan_digest.clone()).or_insert_with(|| plan.clone());
-            }
         }
         Some(CoordinatorInput::Message { host, message })
     }
@@ -433,9 +431,16 @@ impl<'c> Coordinator<'c> {
             sync_run(self.pass.folder, &change.host, run)?;
         }
         let HostChange { host, state, reason, .. } = &change;
-        let is_told = matches!(state, HostState::Failed | HostState::Stopped);
-        if let (true, Some(reason)) = (is_told, reason) {
-            let word = if *state == HostState::Failed { "failed" } else { "stopped" };
+        let word = match state {
+            HostState::Failed => Some("failed"),
+            HostState::Stopped => Some("stopped"),
+            // A reason says that the run was cut. Users who stop a campaign know that.
+            HostState::Ended if !self.is_stopping => Some("has ended its run early"),
+            _ => None,
+        };
+        // The answer of a rehearsal has every host.
+        let word = word.filter(|_| self.pass.rehearsal.is_none());
+        if let (Some(word), Some(reason)) = (word, reason) {
             self.terminal.remark(&format!("durio: {host} {word}: {reason}"));
         }
         Ok(self.pass.folder.append_change(&change)?)
@@ -446,7 +451,7 @@ impl<'c> Coordinator<'c> {
         if let CampaignEvent::BarrierOrdered { start_ns, .. } = &mut line.event {
             *start_ns = start_ns.saturating_add(self.pass.offset.get());
         }
-        if let Some(text) = urgent(&line.event) {
+        if let Some(text) = urgent(&line.event).filter(|_| self.pass.rehearsal.is_none()) {
             self.terminal.remark(&format!("durio: {text}"));
         }
         Ok(self.pass.folder.append_event(&line)?)
@@ -458,10 +463,22 @@ impl<'c> Coordinator<'c> {
 
     /// Shows what would run, and asks.
     fn ask(&mut self, plans: &BTreeMap<String, Vec<String>>) {
-        let shown = plans.iter().filter(|_| self.pass.is_first);
-        for (digest, hosts) in shown {
-            let plan = self.plans.get(digest);
-            self.terminal.remark(&format!("durio: {}", plan_text(plan, hosts)));
+        if let Some(rehearsal) = self.pass.rehearsal {
+            for host in plans.values().flatten() {
+                if let Some(plan) = self.machine.plan(host) {
+                    rehearsal.add(host, plan, self.machine.clock(host));
+                }
+            }
+            let _ = self.events.send(CoordinatorEvent::Rehearsed);
+            return;
+        }
+        if self.pass.is_first {
+            let hosts = plans.values().flatten();
+            let known =
+                hosts.filter_map(|host| Some((host.clone(), self.machine.plan(host)?.clone())));
+            for (plan, hosts) in plan_groups(known) {
+                self.terminal.remark(&format!("durio: {}", plan_text(Some(&plan), &hosts)));
+            }
         }
         let targets = self.pass.launch.targets.iter().filter(|_| self.pass.is_first);
         for target in targets {
@@ -475,6 +492,8 @@ impl<'c> Coordinator<'c> {
         let hosts = plans.values().map(|hosts| hosts.len() as u64).sum();
         let question = format!("Run it on {}?", counted(hosts, "host"));
         let events = self.events.clone();
+        self.terminal.clear();
+        self.terminal.is_asking = true;
         // On another thread: a terminal cannot be waited for otherwise, and heartbeats continue.
         std::thread::spawn(move || {
             let _ = events.send(CoordinatorEvent::Agreed(terminal::agreed(&question)));
@@ -502,21 +521,24 @@ impl<'c> Coordinator<'c> {
     }
 
     fn show_progress(&mut self) {
-        let Self { machine, heard, began, pass, terminal, .. } = self;
-        terminal.progress(|| {
-            let states = pass.hosts.iter().filter_map(|host| Some((host, machine.state(host)?)));
-            let silent = |host: &&String| {
-                machine.state(host) == Some(HostState::Lost)
-                    || (!machine.is_alive(host) && heard.contains_key(*host))
-            };
-            let silent = pass
-                .hosts
-                .iter()
-                .filter(silent)
-                .filter_map(|host| Some((host.as_str(), heard.get(host)?.elapsed().as_secs())));
-            progress_text(began.elapsed().as_secs(), states.map(|(_, state)| state), silent)
+        let Self { machine, heard, began, pass, terminal, board, .. } = self;
+        terminal.progress(pass.folder.path(), || {
+            let standings = pass.hosts.iter().filter_map(|host| {
+                let state = machine.state(host)?;
+                let is_silent = state == HostState::Lost || !machine.is_alive(host);
+                let silent = heard.get(host).filter(|_| is_silent && !is_out(state));
+                let silent = silent.map(|heard| Nanos::from(heard.elapsed()));
+                Some(HostStanding { host, state, silent })
+            });
+            let name = pass.folder.manifest.name.as_str();
+            board.document((&pass.campaign, name, began.elapsed().into()), standings, now())
         });
     }
+}
+
+/// True for a host that has ended in order, or takes no part: nothing is awaited from it.
+fn is_out(state: HostState) -> bool {
+    state.is_final() && state != HostState::Lost
 }
 
 fn sync_run(folder: &CampaignFolder, host: &str, run: &str) -> Result<(), CommandError> {

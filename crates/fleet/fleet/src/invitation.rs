@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use durio_agree::bus_rights::check_bus_address;
 use durio_command::CommandError;
 use durio_record::fleet::check_name;
 use serde::{Deserialize, Serialize};
@@ -17,11 +18,21 @@ pub(crate) struct Invitation {
     pub(crate) host: String,
     /// The public key that signs orders.
     pub(crate) coordinator: String,
-    /// Where the bus is reached from the host.
-    pub(crate) bus: String,
+    pub(crate) bus: HostBus,
     /// The name of the run on the host.
     pub(crate) run: Option<String>,
     pub(crate) targets: Vec<HostTarget>,
+}
+
+/// How a host reaches the bus.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HostBus {
+    pub(crate) address: String,
+    /// The certificate of the only authority that the host trusts for it, in PEM; without one the
+    /// authorities of its system.
+    pub(crate) authority: Option<String>,
+    /// The host signs in to it with its own credentials, instead of the key of the campaign.
+    pub(crate) is_site: bool,
 }
 
 /// A target of the spec, and its folder on the hosts.
@@ -58,6 +69,7 @@ impl Invitation {
         }
         check_name(&invitation.host)
             .map_err(|reason| invalid(format!("the name of the host {reason}")))?;
+        check_bus_address(&invitation.bus.address)?;
         Ok(invitation)
     }
 
@@ -94,12 +106,16 @@ impl std::str::FromStr for HostTarget {
 mod tests {
     use super::*;
 
+    fn bus(address: &str) -> HostBus {
+        HostBus { address: address.to_owned(), authority: None, is_site: false }
+    }
+
     fn invitation() -> Invitation {
         Invitation {
             campaign: "0123456789abcdef0123456789abcdef".to_owned(),
             host: "db-7".to_owned(),
             coordinator: "U".to_owned(),
-            bus: "nats://127.0.0.1:4222".to_owned(),
+            bus: bus("nats://127.0.0.1:4222"),
             run: None,
             targets: vec!["data=/srv/x".parse().unwrap()],
         }
@@ -124,6 +140,20 @@ mod tests {
             Invitation::parse(&changed.line().unwrap()).unwrap_err();
         }
         Invitation::parse(b"{}").unwrap_err();
+    }
+
+    #[test]
+    fn a_host_sends_nothing_to_another_machine_without_tls() {
+        for (address, is_accepted) in [
+            ("tls://10.0.0.1:4222", true),
+            ("nats://127.0.0.1:4222", true),
+            ("nats://10.0.0.1:4222", false),
+            ("tls://user:secret@10.0.0.1:4222", false),
+        ] {
+            let changed = Invitation { bus: bus(address), ..invitation() };
+            let parsed = Invitation::parse(&changed.line().unwrap());
+            assert_eq!(parsed.is_ok(), is_accepted, "{address}");
+        }
     }
 
     #[test]

@@ -1,16 +1,19 @@
-//! Agents by ssh: one session for each host, which carries the tunnel of the bus and is made again
-//! when it breaks.
+//! Agents by ssh, or by srun in an allocation of Slurm: one session for each host, which is made again
+//! when it breaks, and which carries the tunnel of the bus if that has one.
 //!
 //! The command on the host is fixed. What depends on the campaign travels by stdin, and a host's name
 //! stands after `--`, so that nothing in a list of hosts becomes an option or a shell's word.
 
+use std::ffi::OsStr;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use durio_agree::host_list;
-use durio_agree::host_name::SshHost;
+use durio_agree::host_name::{HostList, SshHost};
 use durio_base::Bytes;
 use durio_block::{open_input, read_bounded};
 use durio_command::CommandError;
@@ -23,7 +26,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::invitation::{HostTarget, Invitation, JoinReply, LINE_BYTES_MAX};
-use crate::programs::last_line;
+use crate::programs::{last_line, output_of};
 
 /// [`LaunchSettings`] for a later process, in the folder of the campaign.
 pub(crate) const LAUNCH_FILE: &str = "launch.json";
@@ -35,11 +38,16 @@ pub(crate) struct LaunchSettings {
     pub(crate) hosts: Vec<LaunchedHost>,
     pub(crate) targets: Vec<HostTarget>,
     pub(crate) ssh_config: Option<PathBuf>,
+    pub(crate) via: LaunchVia,
+    pub(crate) bus: BusChoice,
     pub(crate) push: bool,
     pub(crate) fanout: usize,
     /// The name of the runs.
     pub(crate) run: Option<String>,
     pub(crate) lost_wait_ns: u64,
+    /// Goals that the report judges.
+    #[serde(default)]
+    pub(crate) goals: Vec<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -47,6 +55,55 @@ pub(crate) struct LaunchedHost {
     pub(crate) name: String,
     /// USER@HOST:PORT, as in a list of hosts.
     pub(crate) address: String,
+}
+
+/// Where the bus is, as the operator chose it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum BusChoice {
+    Tunnel,
+    /// Without an address the one from which packets go to the hosts.
+    Direct {
+        address: Option<IpAddr>,
+        port: Option<u16>,
+    },
+    Site {
+        address: String,
+        credentials: PathBuf,
+        authority: Option<PathBuf>,
+    },
+}
+
+/// What starts agents on the hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LaunchVia {
+    Ssh,
+    Slurm,
+}
+
+impl LaunchVia {
+    fn program(self) -> &'static str {
+        match self {
+            Self::Ssh => "ssh",
+            Self::Slurm => "srun",
+        }
+    }
+}
+
+/// The nodes of the allocation in which this process runs.
+///
+/// # Errors
+/// If it runs in none.
+pub(crate) fn slurm_hosts() -> Result<HostList, CommandError> {
+    let help = "salloc --exclusive -N 8 durio fleet run SPEC --via slurm --target NAME=PATH";
+    let nodes = std::env::var_os("SLURM_JOB_NODELIST").filter(|nodes| !nodes.is_empty());
+    let nodes = nodes.ok_or_else(|| {
+        CommandError::wrong_use("--via slurm needs an allocation of Slurm").hint(help)
+    })?;
+    let words: [&OsStr; 3] = ["show".as_ref(), "hostnames".as_ref(), &nodes];
+    let text = output_of("scontrol".as_ref(), &words)?;
+    host_list::parse_file(&text, "scontrol show hostnames", None)
 }
 
 impl LaunchSettings {
@@ -105,9 +162,11 @@ pub(crate) enum LinkEvent {
 
 /// How hosts are reached.
 #[derive(Debug)]
-pub(crate) struct Ssh {
-    pub(crate) config: Option<PathBuf>,
-    pub(crate) bus_port: u16,
+pub(crate) struct Launcher {
+    pub(crate) via: LaunchVia,
+    pub(crate) ssh_config: Option<PathBuf>,
+    /// The port of the bus on this machine that ssh carries to the hosts.
+    pub(crate) tunnel: Option<u16>,
     pub(crate) programs: Option<PushedPrograms>,
     /// Sessions that are being made at a time.
     pub(crate) starting: Semaphore,
@@ -144,10 +203,35 @@ impl PushedPrograms {
     }
 }
 
-impl Ssh {
+impl Launcher {
     fn command(&self, host: &SshHost, port: u16) -> Command {
+        let mut command = match self.via {
+            LaunchVia::Ssh => self.ssh(host, port),
+            LaunchVia::Slurm => self.srun(host),
+        };
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Ctrl-C is for the coordinator, which ends the hosts in order.
+        command.process_group(0).kill_on_drop(true);
+        command
+    }
+
+    /// A step for each node: its streams and its end are those of one host.
+    fn srun(&self, host: &SshHost) -> Command {
+        let mut command = Command::new("srun");
+        command.args(["--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--kill-on-bad-exit=0"]);
+        // Another step does not delay it, and all processors of the node are for the run.
+        command.args(["--overlap", "--cpu-bind=none", "--unbuffered"]);
+        command.arg(format!("--nodelist={}", host.address));
+        match self.programs {
+            Some(_) => command.args(["sh", "-c", PUSH_AND_JOIN]),
+            None => command.args(JOIN.split(' ')),
+        };
+        command
+    }
+
+    fn ssh(&self, host: &SshHost, port: u16) -> Command {
         let mut command = Command::new("ssh");
-        if let Some(config) = &self.config {
+        if let Some(config) = &self.ssh_config {
             command.arg("-F").arg(config);
         }
         let options = [
@@ -163,12 +247,11 @@ impl Ssh {
             "ControlPath=none",
         ];
         command.arg("-T").args(options.iter().flat_map(|option| ["-o", option]));
-        command.arg("-R").arg(format!("127.0.0.1:{port}:127.0.0.1:{}", self.bus_port));
+        if let Some(bus_port) = self.tunnel {
+            command.arg("-R").arg(format!("127.0.0.1:{port}:127.0.0.1:{bus_port}"));
+        }
         command.args(host.ssh_arguments());
         command.arg(if self.programs.is_some() { PUSH_AND_JOIN } else { JOIN });
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Ctrl-C is for the coordinator, which ends the hosts in order.
-        command.process_group(0).kill_on_drop(true);
         command
     }
 }
@@ -193,7 +276,7 @@ enum Attempt {
 /// Keeps a session to a host until `over` is set. A host that was never `known` to take part gets one
 /// attempt.
 pub(crate) async fn keep(
-    ssh: Arc<Ssh>,
+    launcher: Arc<Launcher>,
     (host, mut is_known): (SshHost, bool),
     invitation: Invitation,
     events: UnboundedSender<LinkEvent>,
@@ -202,11 +285,11 @@ pub(crate) async fn keep(
     let (mut failures, mut is_told) = (0, false);
     while !*over.borrow() {
         let attempt = {
-            let Ok(_permit) = ssh.starting.acquire().await else { return };
+            let Ok(_permit) = launcher.starting.acquire().await else { return };
             if *over.borrow() {
                 return;
             }
-            attempt(&ssh, &host, invitation.clone()).await
+            attempt(&launcher, &host, invitation.clone()).await
         };
         match attempt {
             Attempt::Joined(mut session, key) => {
@@ -249,24 +332,26 @@ impl Session {
     }
 }
 
-async fn attempt(ssh: &Ssh, host: &SshHost, mut invitation: Invitation) -> Attempt {
-    let port = random_port();
-    invitation.bus = format!("nats://127.0.0.1:{port}");
+async fn attempt(launcher: &Launcher, host: &SshHost, mut invitation: Invitation) -> Attempt {
+    let (port, program) = (random_port(), launcher.via.program());
+    if launcher.tunnel.is_some() {
+        invitation.bus.address = format!("nats://127.0.0.1:{port}");
+    }
     let failed = |reason: String| Attempt::Failed { reason, hint: None, is_port: false };
-    let mut child = match ssh.command(host, port).spawn() {
+    let mut child = match launcher.command(host, port).spawn() {
         Ok(child) => child,
-        Err(error) => return failed(format!("cannot start ssh: {error}")),
+        Err(error) => return failed(format!("cannot start {program}: {error}")),
     };
     let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(mut input), Some(output), Some(errors)) = streams else {
-        return failed("ssh has no streams".to_owned());
+        return failed(format!("{program} has no streams"));
     };
     let errors = tokio::spawn(read_errors(errors));
     let mut lines = BufReader::new(output.take(LINE_BYTES_MAX));
     let mut line = Vec::new();
     let spoken = timeout(REPLY_MAX, async {
         // A session that has ended does not read: its own words are the reason.
-        if let Some(programs) = &ssh.programs {
+        if let Some(programs) = &launcher.programs {
             let _ = programs.send(&mut input).await;
         }
         if let Ok(text) = invitation.line() {
@@ -279,7 +364,7 @@ async fn attempt(ssh: &Ssh, host: &SshHost, mut invitation: Invitation) -> Attem
         Ok(JoinReply::Key(key)) => {
             return Attempt::Joined(Session { child, input: Some(input) }, key);
         }
-        Ok(JoinReply::Refused(reason)) => return failed(reason),
+        Ok(JoinReply::Refused(reason)) => return failed(last_line(reason.as_bytes())),
         Err(_) => {}
     }
     if answered.is_err() {
@@ -312,12 +397,14 @@ fn is_about_port(said: &[u8]) -> bool {
 /// The reason in words, and what helps.
 fn explained(code: Option<i32>, said: &[u8]) -> (String, Option<&'static str>) {
     let text = String::from_utf8_lossy(said);
-    if code == Some(127) {
+    // srun: "execve(): durio-fleet: No such file or directory".
+    if code == Some(127) || text.contains("execve(): durio-fleet: No such file") {
         let hint = "install durio and durio-fleet on the hosts, or copy them with --push";
         return ("durio-fleet is not installed there".to_owned(), Some(hint));
     }
     if is_about_port(said) {
-        let hint = "the tunnel of the bus needs AllowTcpForwarding in the host's sshd_config";
+        let hint = "the tunnel of the bus needs AllowTcpForwarding in the host's sshd_config; \
+                    --bus direct does without it";
         return ("sshd refuses to forward a port".to_owned(), Some(hint));
     }
     let hint = if text.contains("Host key verification failed") {
@@ -340,29 +427,57 @@ fn random_port() -> u16 {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_hosts_name_stands_after_the_options_and_nothing_of_the_campaign_is_an_argument() {
+    fn launcher(via: LaunchVia, tunnel: Option<u16>) -> Launcher {
         let starting = Semaphore::new(1);
-        let ssh = Ssh { config: Some("/x/ssh".into()), bus_port: 4222, programs: None, starting };
+        Launcher { via, ssh_config: Some("/x/ssh".into()), tunnel, programs: None, starting }
+    }
+
+    fn words(launcher: &Launcher) -> Vec<String> {
         let host = SshHost {
             name: "db".to_owned(),
             user: Some("root".to_owned()),
             address: "10.0.0.1".to_owned(),
             port: Some(2222),
         };
-        let command = ssh.command(&host, 20_001);
-        let words: Vec<&str> =
-            command.as_std().get_args().filter_map(std::ffi::OsStr::to_str).collect();
+        let command = launcher.command(&host, 20_001);
+        let words = command.as_std().get_args();
+        words.map(|word| word.to_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_hosts_name_stands_after_the_options_and_nothing_of_the_campaign_is_an_argument() {
+        let words = words(&launcher(LaunchVia::Ssh, Some(4222)));
         assert_eq!(&words[..2], ["-F", "/x/ssh"]);
         let end = ["-p", "2222", "--", "root@10.0.0.1", "durio-fleet join"];
         assert_eq!(&words[words.len() - end.len()..], end);
-        assert!(words.contains(&"127.0.0.1:20001:127.0.0.1:4222"));
-        assert!(words.contains(&"BatchMode=yes"));
+        let has = |word: &str| words.iter().any(|known| known == word);
+        assert!(has("127.0.0.1:20001:127.0.0.1:4222"));
+        assert!(has("BatchMode=yes"));
+    }
+
+    #[test]
+    fn without_a_tunnel_ssh_forwards_no_port() {
+        let words = words(&launcher(LaunchVia::Ssh, None));
+        assert!(!words.iter().any(|word| word == "-R" || word.contains(":127.0.0.1:")));
+    }
+
+    #[test]
+    fn a_node_of_slurm_has_a_step_of_one_task_with_the_same_command() {
+        let words = words(&launcher(LaunchVia::Slurm, None));
+        let is_there = |word: &str| words.iter().any(|known| known == word);
+        assert!(is_there("--ntasks-per-node=1") && is_there("--kill-on-bad-exit=0"), "{words:?}");
+        assert_eq!(&words[words.len() - 3..], ["--nodelist=10.0.0.1", "durio-fleet", "join"]);
     }
 
     #[test]
     fn each_failure_of_ssh_has_its_sentence_and_its_hint() {
-        let rows: [(Option<i32>, &[u8], &str, &str); 4] = [
+        let rows: [(Option<i32>, &[u8], &str, &str); 5] = [
+            (
+                Some(2),
+                b"slurmstepd: error: execve(): durio-fleet: No such file or directory",
+                "durio-fleet is not installed",
+                "--push",
+            ),
             (Some(127), b"sh: durio-fleet: not found", "durio-fleet is not installed", "--push"),
             (Some(255), b"root@db: Permission denied (publickey).", "Permission denied", "a key"),
             (Some(255), b"Host key verification failed.", "verification failed", "accept"),

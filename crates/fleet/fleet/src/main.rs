@@ -2,7 +2,7 @@
 //! runtime: a process that measures has none.
 //!
 //! ```text
-//!  coordinator ─ private nats-server ─ ssh -R ─► agent on each host ─ gate ─► durio run
+//!  coordinator ─ nats-server ─ ssh -R or TLS ─► agent on each host ─ gate ─► durio run
 //! ```
 //!
 //! The rules are in `durio-agree`, as machines that have neither clock nor socket. This program gives
@@ -11,20 +11,30 @@
 mod agent;
 mod bus;
 mod campaign;
+mod campaign_bus;
 mod carrier;
 mod child;
 mod coordinate;
+mod doctor;
+mod follow;
 mod invitation;
 mod launch;
+mod live_view;
 mod options;
+mod plan;
 mod programs;
+mod rehearsal;
+mod status;
 mod terminal;
+mod words;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser as _;
 use durio_command::{CommandError, CommandErrorKind, error_chain};
 
+use campaign::CHECK_SPEC;
 use options::{CoordinatorCommand, ProgramArguments};
 
 /// The exit codes of durio.
@@ -62,8 +72,8 @@ fn main() -> ExitCode {
         }
     };
     let exit = execute(arguments.command).unwrap_or_else(|error| {
-        terminal::remark(&format!("durio: {}", error_chain(&error)));
-        error.hints.iter().for_each(|hint| terminal::remark(&format!("hint: {hint}")));
+        words::remark(&format!("durio: {}", error_chain(&error)));
+        error.hints.iter().for_each(|hint| words::remark(&format!("hint: {hint}")));
         FleetExit::Failed(error.kind)
     });
     ExitCode::from(exit.number())
@@ -71,12 +81,20 @@ fn main() -> ExitCode {
 
 fn execute(command: CoordinatorCommand) -> Result<FleetExit, CommandError> {
     match command {
-        CoordinatorCommand::Run(arguments) => campaign::run(&arguments),
+        CoordinatorCommand::Plan(arguments) => plan::plan(&arguments),
+        CoordinatorCommand::Doctor(arguments) => doctor::doctor(&arguments.rehearsal),
+        CoordinatorCommand::Run(arguments) => campaign::run(&arguments.spec, &arguments.options),
+        CoordinatorCommand::Check(arguments) => {
+            campaign::run(Path::new(CHECK_SPEC), &arguments.options)
+        }
         CoordinatorCommand::Confirm(arguments) => campaign::confirm(&arguments),
-        CoordinatorCommand::Status { folder } => campaign::status(&folder),
-        CoordinatorCommand::Stop { folder } => campaign::stop(&folder),
+        CoordinatorCommand::Status { folder } => status::status(&folder),
+        CoordinatorCommand::Stop { folder } => status::stop(&folder),
         CoordinatorCommand::Resume(arguments) => campaign::resume(&arguments),
         CoordinatorCommand::Collect(arguments) => campaign::collect(&arguments),
+        CoordinatorCommand::Permissions(arguments) => {
+            campaign_bus::show_permissions(&arguments).map(|()| FleetExit::Fine)
+        }
         CoordinatorCommand::Join => carrier::join().map(|()| FleetExit::Fine),
         CoordinatorCommand::Agent => agent::agent().map(|()| FleetExit::Fine),
         CoordinatorCommand::BusServer { program, folder } => {

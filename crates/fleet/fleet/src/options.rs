@@ -1,12 +1,14 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use durio_base::Nanos;
 use durio_record::fleet::{Barrier, LostPolicy};
 
+use crate::campaign_bus::{BusArguments, PermissionsArguments};
 use crate::invitation::HostTarget;
 
 /// The exit codes, for `--help`.
@@ -22,7 +24,8 @@ FleetExit codes:
 /// Measure many hosts as one: starts durio on each by ssh, and coordinates them over NATS
 ///
 /// durio fleet starts this program. The hosts need durio and durio-fleet, or --push; this machine
-/// needs ssh and nats-server, which listens on loopback and which the hosts reach through ssh.
+/// needs ssh and nats-server, which listens on loopback and which the hosts reach through ssh unless
+/// --bus says otherwise.
 #[derive(Debug, Parser)]
 #[command(name = "durio-fleet", version, verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct ProgramArguments {
@@ -32,7 +35,10 @@ pub(crate) struct ProgramArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CoordinatorCommand {
+    Doctor(DoctorArguments),
+    Plan(FleetPlanArguments),
     Run(Box<RunArguments>),
+    Check(Box<FleetCheckArguments>),
     Confirm(ConfirmArguments),
     /// Show the hosts of a campaign, running or ended
     Status {
@@ -48,6 +54,7 @@ pub(crate) enum CoordinatorCommand {
     Resume(AgainArguments),
     /// Fetch the runs of hosts that were lost, and are back
     Collect(AgainArguments),
+    Permissions(PermissionsArguments),
     /// Take part in a campaign; reads the invitation of a coordinator on stdin
     Join,
     /// Serve a campaign on this host; join starts this
@@ -79,6 +86,97 @@ pub(crate) struct RunArguments {
     #[arg(value_name = "SPEC")]
     pub(crate) spec: PathBuf,
 
+    #[command(flatten)]
+    pub(crate) options: CampaignOptions,
+}
+
+/// Check the storage of every host at the same time: durio fleet run check
+///
+/// The eight workloads of durio check, in files of the same size on every host: 1.2 GiB, and one
+/// minute. The targets data, log and segment are files in one folder unless each has its --target; a
+/// host with /etc/durio/fleet.toml needs a permit for each of them.
+///
+///   durio fleet check --hosts db[01-40] --target data=/srv/data
+///   durio fleet check --hosts hosts.txt --target data=/srv/data --goal 'commit p99 < 5ms'
+///
+/// With --goal the exit code is 1 if a host misses the goal in its worst run, and the hosts are named;
+/// 3 if a host could not be compared.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct FleetCheckArguments {
+    #[command(flatten)]
+    pub(crate) options: CampaignOptions,
+}
+
+/// Show every write on every host, grouped by equal plans, and run nothing
+///
+/// Each host plans the spec with its own durio and compares the plan with what it permits, as for
+/// durio fleet run. Hosts with the same plan are one group; hosts that refuse or cannot be reached are
+/// listed with the reason. Nothing is measured, and nothing is kept on the hosts.
+///
+///   durio fleet plan db-ladder --hosts db[01-40] --target data=/srv/data
+///   durio fleet plan my-spec.toml --hosts hosts.txt --target data=/srv/data --format json
+///
+/// The exit code is 1 if a host has no plan.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct FleetPlanArguments {
+    /// Campaign to plan: a TOML file, or the name of a built-in spec (durio plan lists them)
+    #[arg(value_name = "SPEC")]
+    pub(crate) spec: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) rehearsal: RehearsalOptions,
+}
+
+/// Check whether each host can take part in a campaign, and this machine can lead it
+///
+/// This machine: ssh, nats-server, and the limit of open files. Each host: whether it can be reached,
+/// its versions of durio, whether it is another machine than the others, its permits for each --target
+/// (a file of 4 KiB is planned and never made), the filesystem there and its free space, the limit of
+/// open files, and the difference of its clock.
+///
+///   durio fleet doctor --hosts db[001-250] --target data=/srv/data
+///
+/// Hosts with the same answers are one line, the worst first. The exit code is 1 if a host cannot take
+/// part.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
+pub(crate) struct DoctorArguments {
+    #[command(flatten)]
+    pub(crate) rehearsal: RehearsalOptions,
+}
+
+// What hosts are asked, without running anything.
+#[derive(Debug, Args)]
+pub(crate) struct RehearsalOptions {
+    #[command(flatten)]
+    pub(crate) hosts: HostOptions,
+
+    /// Format of the answer on stdout
+    #[arg(long, value_enum, default_value = "text", help_heading = "Output")]
+    pub(crate) format: AnswerFormat,
+
+    /// File with the seed of the key that signs orders, which the hosts' /etc/durio/fleet.toml names
+    /// [default: a new key, for hosts without that file]
+    #[arg(long, value_name = "FILE", help_heading = "Policy")]
+    pub(crate) key: Option<PathBuf>,
+
+    /// Do not show progress on stderr
+    #[arg(short, long, help_heading = "Output")]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AnswerFormat {
+    Text,
+    Json,
+}
+
+// Which hosts, how they are reached, and where their targets are. Not a doc comment: clap would take
+// it for the help of the command.
+#[derive(Debug, Args)]
+pub(crate) struct HostOptions {
     /// Hosts: a list such as db[001-250],root@log1:2222, a file with one per line, or an inventory of
     /// Ansible [default: $DURIO_HOSTS]
     #[arg(long, value_name = "HOSTS", help_heading = "Hosts")]
@@ -97,6 +195,9 @@ pub(crate) struct RunArguments {
           value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub(crate) fanout: u16,
 
+    #[command(flatten)]
+    pub(crate) bus: BusArguments,
+
     /// Copy durio and durio-fleet of this machine to a temporary folder of each host, which is removed
     /// at the end
     #[arg(long, help_heading = "Hosts")]
@@ -105,6 +206,20 @@ pub(crate) struct RunArguments {
     /// Where a target of the spec is on every host; only new files of durio are made there
     #[arg(long = "target", value_name = "NAME=PATH", help_heading = "What")]
     pub(crate) targets: Vec<HostTarget>,
+}
+
+// What a new campaign may have, whatever its spec.
+#[derive(Debug, Args)]
+pub(crate) struct CampaignOptions {
+    #[command(flatten)]
+    pub(crate) hosts: HostOptions,
+
+    /// Exit with 1 if a host misses this goal, such as 'commit p99 < 5ms' (can be repeated)
+    ///
+    /// As for durio fleet report: WORKLOAD MEASURE < TIME for a latency (p50, p99 or p99.9), or
+    /// WORKLOAD rate > N. The worst run of each host counts.
+    #[arg(long = "goal", value_name = "GOAL", help_heading = "What")]
+    pub(crate) goals: Vec<String>,
 
     /// Make this many runs on each host, one after the other; three show smaller differences
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What",
@@ -186,6 +301,22 @@ pub(crate) struct CommonArguments {
     /// Do not show progress on stderr
     #[arg(short, long, help_heading = "Output")]
     pub(crate) quiet: bool,
+
+    /// Serve a page that follows the campaign at this address, such as 127.0.0.1:9119, and its figures
+    /// for Prometheus at /metrics; everyone who can reach the address can see them
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = durio_command::http::listen_address,
+          help_heading = "Output")]
+    pub(crate) listen: Option<SocketAddr>,
+
+    /// Write the newest figures of all hosts to stdout once a second, a document in a line, and the
+    /// report at the end in the same format
+    #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Output")]
+    pub(crate) live: Option<LiveFormat>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LiveFormat {
+    Json,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

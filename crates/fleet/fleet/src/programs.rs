@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use durio_agree::bus_rights::accept_server;
+use durio_base::visible;
 use durio_command::CommandError;
 
 /// Where Debian installs servers; it is not in the PATH of every user.
@@ -21,8 +22,8 @@ pub(crate) fn durio() -> Result<PathBuf, CommandError> {
     })
 }
 
-/// A nats-server without known holes.
-pub(crate) fn nats_server() -> Result<PathBuf, CommandError> {
+/// A nats-server without known holes, for loopback only or beyond it.
+pub(crate) fn nats_server(listens_beyond_loopback: bool) -> Result<PathBuf, CommandError> {
     let program = in_path("nats-server", &SERVER_FOLDERS).ok_or_else(|| {
         CommandError::cannot_measure("the program nats-server is not installed")
             .hint("Debian and Ubuntu: apt install nats-server")
@@ -30,11 +31,11 @@ pub(crate) fn nats_server() -> Result<PathBuf, CommandError> {
     })?;
     let shown = output_of(&program, &["--version".as_ref()])?;
     let version = shown.trim().rsplit(' ').next().unwrap_or_default();
-    accept_server(version, false).map_err(CommandError::cannot_measure)?;
+    accept_server(version, listens_beyond_loopback).map_err(CommandError::cannot_measure)?;
     Ok(program)
 }
 
-fn in_path(name: &str, more: &[&str]) -> Option<PathBuf> {
+pub(crate) fn in_path(name: &str, more: &[&str]) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = env::split_paths(&path).chain(more.iter().map(PathBuf::from));
     folders.map(|folder| folder.join(name)).find(|path| path.is_file())
@@ -65,7 +66,7 @@ pub(crate) fn last_line(output: &[u8]) -> String {
     let line = lines.find(|line| !line.is_empty() && !line.starts_with("hint:"));
     let line = line.unwrap_or("it failed without a message");
     let line = line.strip_prefix("durio: ").unwrap_or(line);
-    line.chars().filter(|character| !character.is_control()).take(SHOWN).collect()
+    visible(&line.chars().take(SHOWN).collect::<String>())
 }
 
 #[cfg(test)]
@@ -76,7 +77,7 @@ mod tests {
     fn the_last_line_that_is_not_a_hint_tells_why_a_program_failed() {
         let output = b"first\ndurio: no space left\nhint: free some\n\n";
         assert_eq!(last_line(output), "no space left");
-        assert_eq!(last_line(b"a\x1b[31mb"), "a[31mb");
+        assert_eq!(last_line(b"a\x1b[31mb"), "a\\u{1b}[31mb");
         assert_eq!(last_line(b"\n"), "it failed without a message");
         assert_eq!(last_line(&[b'x'; 501]).len(), 500);
     }

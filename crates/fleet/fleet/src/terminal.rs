@@ -1,35 +1,105 @@
-//! Lines on stderr: what a campaign reports, remarks that stay, and one line of progress that the next
-//! one replaces.
+//! Lines on stderr: what a campaign reports, remarks that stay, and lines of progress that the next ones
+//! replace. The figures in these also go to a page and to stdout.
 
-use std::collections::BTreeMap;
+use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use durio_agree::message::PlanSummary;
-use durio_base::{Nanos, counted};
-use durio_record::fleet::{CampaignEvent, HostState};
+use durio_agree::live::LiveDocument;
+use durio_base::visible;
+use durio_command::CommandError;
 use rustix::termios::tcgetwinsize;
 
-/// Between two lines of progress on a terminal, and elsewhere.
+use crate::live_view::{self, LIVE_FILE, SharedDocument};
+use crate::options::{CommonArguments, LiveFormat};
+use crate::words::remark;
+
+/// Between two moments of progress on a terminal, and elsewhere.
 const EVERY: Duration = Duration::from_secs(1);
 const EVERY_IN_FILES: Duration = Duration::from_secs(10);
 
 /// Back to the first column, and the rest of the line removed (ECMA-48, EL).
 const CLEAR: &str = "\r\x1b[K";
+/// The same a line above (CUU).
+const CLEAR_ABOVE: &str = "\x1b[A\r\x1b[K";
 
 #[derive(Debug)]
 pub(crate) struct ProgressTerminal {
     is_terminal: bool,
     is_quiet: bool,
-    last: Instant,
-    /// A line of progress is on the terminal.
-    has_line: bool,
+    /// When figures were made last, and when they were shown.
+    made: Instant,
+    shown: Instant,
+    /// Lines of progress on the terminal.
+    lines: usize,
+    /// A question is on the terminal, which progress would overwrite.
+    pub(crate) is_asking: bool,
+    /// Where figures go to stdout.
+    json: Option<JsonOutput>,
+    page: Option<SharedDocument>,
+}
+
+/// Documents on stdout, by a thread: a reader that stands still must not delay heartbeats.
+#[derive(Debug)]
+struct JsonOutput {
+    lines: SyncSender<String>,
+    thread: JoinHandle<()>,
+}
+
+impl JsonOutput {
+    fn start() -> Self {
+        let (lines, written) = sync_channel::<String>(1);
+        let thread = thread::spawn(move || {
+            for line in written {
+                let mut out = io::stdout().lock();
+                if out.write_all(line.as_bytes()).and_then(|()| out.flush()).is_err() {
+                    // A reader that is gone must not end a campaign.
+                    return;
+                }
+            }
+        });
+        Self { lines, thread }
+    }
 }
 
 impl ProgressTerminal {
     pub(crate) fn new(is_quiet: bool) -> Self {
-        let is_terminal = io::stderr().is_terminal();
-        Self { is_terminal, is_quiet, last: Instant::now(), has_line: false }
+        let (is_terminal, now) = (io::stderr().is_terminal(), Instant::now());
+        Self {
+            is_terminal,
+            is_quiet,
+            made: now,
+            shown: now,
+            lines: 0,
+            is_asking: false,
+            json: None,
+            page: None,
+        }
+    }
+
+    /// # Errors
+    /// If the page cannot be served at its address.
+    pub(crate) fn of_campaign(common: &CommonArguments) -> Result<Self, CommandError> {
+        let mut terminal = Self::new(common.quiet);
+        terminal.json = common.live.map(|LiveFormat::Json| JsonOutput::start());
+        if let Some(address) = common.listen {
+            let page = SharedDocument::default();
+            live_view::serve(address, SharedDocument::clone(&page))?;
+            terminal.page = Some(page);
+        }
+        Ok(terminal)
+    }
+
+    /// Ends the documents on stdout; false if there were none.
+    pub(crate) fn end_json(&mut self) -> bool {
+        let Some(JsonOutput { lines, thread }) = self.json.take() else { return false };
+        drop(lines);
+        // A panic there was reported by itself.
+        let _ = thread.join();
+        true
     }
 
     /// A line that stays.
@@ -38,39 +108,68 @@ impl ProgressTerminal {
         remark(line);
     }
 
-    /// Shows progress if it is due.
-    pub(crate) fn progress(&mut self, line: impl FnOnce() -> String) {
-        let every = if self.is_terminal { EVERY } else { EVERY_IN_FILES };
-        if self.is_quiet || self.last.elapsed() < every {
+    /// Once a second: shows the fleet, and keeps its figures in the campaign's folder.
+    pub(crate) fn progress(&mut self, folder: &Path, document: impl FnOnce() -> LiveDocument) {
+        if self.made.elapsed() < EVERY {
             return;
         }
-        self.last = Instant::now();
-        let line = line();
-        if self.is_terminal {
-            // A line that wraps could not be replaced.
-            let width = tcgetwinsize(io::stderr()).map_or(0, |size| usize::from(size.ws_col));
-            // Some terminals do not know theirs.
-            let width = if width == 0 { 80 } else { width };
-            let line: String = line.chars().take(width.saturating_sub(1)).collect();
-            // A closed terminal must not end a campaign.
-            let _ = write!(io::stderr().lock(), "{CLEAR}{line}");
-            self.has_line = true;
-        } else {
-            remark(&line);
+        self.made = Instant::now();
+        let document = document();
+        if let Ok(mut text) = serde_json::to_string(&document) {
+            save_figures(folder, &text);
+            if let Some(json) = &self.json {
+                text.push('\n');
+                // What a slow reader has no room for is left out: the next document is newer.
+                let _ = json.lines.try_send(text);
+            }
+        }
+        let every = if self.is_terminal { EVERY } else { EVERY_IN_FILES };
+        if !self.is_quiet && !self.is_asking && self.shown.elapsed() >= every {
+            self.shown = Instant::now();
+            self.show(&document);
+        }
+        if let Some(page) = &self.page {
+            *live_view::lock(page) = document;
         }
     }
 
+    fn show(&mut self, document: &LiveDocument) {
+        if !self.is_terminal {
+            remark(&live_view::lines(document, usize::MAX).join("; "));
+            return;
+        }
+        let size = tcgetwinsize(io::stderr()).ok();
+        // Some terminals do not know theirs.
+        let known = |size: Option<u16>, other| size.filter(|size| *size > 0).unwrap_or(other);
+        let width = usize::from(known(size.map(|size| size.ws_col), 80)) - 1;
+        let height = usize::from(known(size.map(|size| size.ws_row), 24));
+        let lines = live_view::lines(document, width).into_iter();
+        // What wraps or scrolls could not be replaced.
+        let lines: Vec<String> = lines
+            .take((height - 1).max(1))
+            .map(|line| visible(&line).chars().take(width).collect())
+            .collect();
+        self.clear();
+        // A closed terminal must not end a campaign.
+        let _ = write!(io::stderr().lock(), "{}", lines.join("\n"));
+        self.lines = lines.len();
+    }
+
     pub(crate) fn clear(&mut self) {
-        if std::mem::take(&mut self.has_line) {
-            let _ = write!(io::stderr().lock(), "{CLEAR}");
+        let lines = std::mem::take(&mut self.lines);
+        if lines > 0 {
+            let above = CLEAR_ABOVE.repeat(lines - 1);
+            let _ = write!(io::stderr().lock(), "{CLEAR}{above}");
         }
     }
 }
 
-/// A line to stderr; without control characters, for it may quote a host.
-pub(crate) fn remark(line: &str) {
-    let visible: String = line.chars().filter(|character| !character.is_control()).collect();
-    let _ = writeln!(io::stderr().lock(), "{visible}");
+/// For `durio fleet status`. Not synced: after a crash nothing needs them, and a slow disk must not
+/// delay heartbeats.
+fn save_figures(folder: &Path, text: &str) {
+    let new = folder.join(".live.json.new");
+    // A full disk is told by the record.
+    let _ = fs::write(&new, text).and_then(|()| fs::rename(&new, folder.join(LIVE_FILE)));
 }
 
 /// True if a question can be asked and answered.
@@ -84,124 +183,4 @@ pub(crate) fn agreed(question: &str) -> bool {
     let mut answer = String::new();
     let read = io::stdin().read_line(&mut answer);
     read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
-}
-
-/// What a user has to know at once.
-pub(crate) fn urgent(event: &CampaignEvent) -> Option<String> {
-    Some(match event {
-        CampaignEvent::HostLost { host, silent_ns } => {
-            format!("{host} is lost: silent for {}", Nanos::new(*silent_ns))
-        }
-        CampaignEvent::HostBack { host } => format!("{host} is back"),
-        CampaignEvent::HostRefused { host, reason } => format!("{host} refused: {reason}"),
-        CampaignEvent::LateJoiner { host } => format!("{host} joined too late, and is left out"),
-        CampaignEvent::BarrierCancelled { silent, attempt, .. } => {
-            let silent = silent.join(", ");
-            format!("start {attempt} cancelled: no acknowledgement from {silent}")
-        }
-        CampaignEvent::BusLost => "the bus is gone; running steps go on".to_owned(),
-        CampaignEvent::BusBack => "the bus is back".to_owned(),
-        CampaignEvent::Decision { decision, reason } if decision == "stop" => {
-            format!("the campaign stops: {reason}")
-        }
-        _ => return None,
-    })
-}
-
-pub(crate) fn plan_text(plan: Option<&PlanSummary>, hosts: &[String]) -> String {
-    const SHOWN: usize = 5;
-    let (shown, more) = hosts.split_at(hosts.len().min(SHOWN));
-    let mut text = shown.join(", ");
-    if !more.is_empty() {
-        text.push_str(&format!(" and {} more", more.len()));
-    }
-    let Some(plan) = plan else { return text };
-    let steps = counted(plan.steps.len() as u64, "measured step");
-    let known: u64 = plan.steps.iter().filter_map(|step| step.length_ns).sum();
-    let open = plan.steps.iter().any(|step| step.length_ns.is_none());
-    let length = match (known, open) {
-        (0, _) => String::new(),
-        (known, false) => format!(", {}", Nanos::new(known)),
-        (known, true) => format!(", {} and steps that do not end by time", Nanos::new(known)),
-    };
-    format!("{text}: {steps}{length}")
-}
-
-/// `12 s: 3 hosts: 2 running, 1 lost; silent: db3 (4 s)`
-pub(crate) fn progress_text<'h>(
-    seconds: u64,
-    states: impl Iterator<Item = HostState>,
-    silent: impl Iterator<Item = (&'h str, u64)>,
-) -> String {
-    const SILENT_SHOWN: usize = 5;
-    let mut counts: BTreeMap<HostState, u64> = BTreeMap::new();
-    states.for_each(|state| *counts.entry(state).or_default() += 1);
-    let hosts = counted(counts.values().sum(), "host");
-    let counts: Vec<String> =
-        counts.iter().map(|(state, count)| format!("{count} {}", word(*state))).collect();
-    let mut silent: Vec<(&str, u64)> = silent.collect();
-    silent.sort_by_key(|&(_, age)| std::cmp::Reverse(age));
-    let more = silent.len().saturating_sub(SILENT_SHOWN);
-    let names: Vec<String> =
-        silent.iter().take(SILENT_SHOWN).map(|(host, age)| format!("{host} ({age} s)")).collect();
-    let mut text = format!("{seconds} s: {hosts}: {}", counts.join(", "));
-    if !names.is_empty() {
-        text.push_str(&format!("; silent: {}", names.join(", ")));
-    }
-    if more > 0 {
-        text.push_str(&format!(" and {more} more"));
-    }
-    text
-}
-
-/// A state as users read it.
-pub(crate) fn word(state: HostState) -> &'static str {
-    match state {
-        HostState::Asked => "asked",
-        HostState::Joined => "joined",
-        HostState::Planned => "planned",
-        HostState::Permitted => "preparing",
-        HostState::Armed => "armed",
-        HostState::Ordered => "ordered",
-        HostState::Running => "running",
-        HostState::Ended => "ended",
-        HostState::Collected => "collected",
-        HostState::Lost => "lost",
-        HostState::Refused => "refused",
-        HostState::Failed => "failed",
-        HostState::Stopped => "stopped",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn progress_counts_hosts_by_state_and_names_the_silent_ones_longest_first() {
-        let states = [HostState::Running, HostState::Lost, HostState::Running];
-        let silent = [("db2", 4), ("db3", 11)];
-        let text = progress_text(12, states.into_iter(), silent.into_iter());
-        assert_eq!(text, "12 s: 3 hosts: 2 running, 1 lost; silent: db3 (11 s), db2 (4 s)");
-        let one = progress_text(0, [HostState::Asked].into_iter(), std::iter::empty());
-        assert_eq!(one, "0 s: 1 host: 1 asked");
-        let many = ["a", "b", "c", "d", "e", "f"].map(|host| (host, 1));
-        let text = progress_text(1, std::iter::empty(), many.into_iter());
-        assert!(text.ends_with("e (1 s) and 1 more"), "{text}");
-    }
-
-    #[test]
-    fn a_plan_is_told_by_its_hosts_steps_and_time() {
-        let step = |length_ns| durio_agree::message::PlannedStep {
-            step: durio_agree::message::CampaignStep::default(),
-            length_ns,
-        };
-        let plan = |steps| PlanSummary { plan_digest: String::new(), steps };
-        let names = |count: usize| (0..count).map(|at| format!("h{at}")).collect::<Vec<_>>();
-        let timed = plan(vec![step(Some(2_000_000_000)), step(Some(1_000_000_000))]);
-        assert_eq!(plan_text(Some(&timed), &names(2)), "h0, h1: 2 measured steps, 3 s");
-        let open = plan(vec![step(None)]);
-        let text = plan_text(Some(&open), &names(6));
-        assert_eq!(text, "h0, h1, h2, h3, h4 and 1 more: 1 measured step");
-    }
 }

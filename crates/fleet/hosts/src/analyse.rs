@@ -217,7 +217,7 @@ fn spans(
     let locations = findings.plan.locations();
     let storage = |row: &WorkloadFindings| {
         let place = locations.iter().position(|location| location.to_string() == row.location)?;
-        storage_identity(findings.stack.get(place)?)
+        Some(storage_identity(findings.stack.get(place)?))
     };
     let span = |(key, row): &(HostStep, &WorkloadFindings)| {
         let whole = || row.intervals.iter().filter(|point| is_whole(point));
@@ -234,7 +234,7 @@ fn spans(
             interval: findings.plan.steps.get(row.step as usize)?.interval,
             rate: operation.map_or(0.0, |operation| operation.rate),
             p99_ns: operation.and_then(|operation| latency(operation).p99_ns),
-            storage: storage(row),
+            storage: storage(row).unwrap_or_default(),
         })
     };
     measured.iter().filter_map(span).collect()

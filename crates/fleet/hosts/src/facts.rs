@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use durio_observe::{Layer, LayerKind, Stack, leaf_devices};
+use durio_observe::{BlockFacts, Layer, LayerKind, Stack, WriteCache, leaf_devices};
 use durio_record::{Environment, Manifest};
 
 /// The facts of a host, by name; those that its record does not have are absent.
@@ -25,6 +25,7 @@ pub(crate) fn host_facts(
         ("firmware", counted_list(firmware.map(str::to_owned))),
         ("capacity", counted_list(blocks().filter_map(|block| Some(block.size?.to_string())))),
         ("scheduler", counted_list(blocks().filter_map(|block| block.scheduler.clone()))),
+        ("write cache", counted_list(blocks().filter_map(cache_mode))),
         ("layers", counted_list(stacks.iter().map(|stack| layers_text(&stack.root)))),
         ("mount options", counted_list(options)),
         ("kernel", Some(host.kernel.clone())),
@@ -35,6 +36,14 @@ pub(crate) fn host_facts(
     ];
     let known = rows.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     known.filter(|(_, value)| !value.is_empty()).collect()
+}
+
+fn cache_mode(block: &BlockFacts) -> Option<String> {
+    let mode = match block.write_cache? {
+        WriteCache::WriteBack => "write back",
+        WriteCache::WriteThrough => "write through",
+    };
+    Some(mode.to_owned())
 }
 
 /// The devices without another one below, of all stacks, each once.
@@ -105,10 +114,30 @@ fn layer_label(layer: &Layer) -> Option<String> {
     })
 }
 
-/// The identity of the storage, equal on every host that has it: the server and its export, or the
-/// serial numbers of the drives; `None` if nothing distinguishes it from the storage of other hosts.
-pub(crate) fn storage_identity(stack: &Stack) -> Option<String> {
-    remote_source(stack).or_else(|| serial_numbers(stack))
+/// What distinguishes the storage below a target from that of other hosts, as far as anything does.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct StorageIdentity {
+    /// Equal on the hosts that have the storage, and on no others: the server and its export, the
+    /// serial numbers and names of the drives, or the UUID of a cluster's filesystem.
+    pub(crate) device: Option<String>,
+    /// UUID of a filesystem that one host at a time can mount; a copied image has the same.
+    pub(crate) filesystem: Option<String>,
+}
+
+/// Filesystems that several hosts mount at the same time.
+const CLUSTER_FILESYSTEMS: [&str; 2] = ["gfs2", "ocfs2"];
+
+pub(crate) fn storage_identity(stack: &Stack) -> StorageIdentity {
+    let known = stack.filesystem().and_then(|known| Some((known, known.uuid.clone()?)));
+    let is_cluster = |fs_type: &str| CLUSTER_FILESYSTEMS.contains(&fs_type);
+    let (cluster, filesystem) = match known {
+        Some((known, uuid)) if is_cluster(&known.fs_type) => {
+            (Some(format!("{} {uuid}", known.fs_type)), None)
+        }
+        known => (None, known.map(|(_, uuid)| uuid)),
+    };
+    let device = remote_source(stack).or_else(|| drive_names(stack)).or(cluster);
+    StorageIdentity { device, filesystem }
 }
 
 fn remote_source(stack: &Stack) -> Option<String> {
@@ -126,33 +155,38 @@ fn remote_source(stack: &Stack) -> Option<String> {
     (!is_here && !server.contains('/')).then(|| source.clone())
 }
 
-fn serial_numbers(stack: &Stack) -> Option<String> {
+/// The serial number and the worldwide name of each drive: the namespaces of an NVMe subsystem have
+/// one serial number, and some makers repeat names.
+fn drive_names(stack: &Stack) -> Option<String> {
     let disks = disks(std::slice::from_ref(stack));
-    let serial = |disk: &&Layer| {
+    let name = |disk: &&Layer| {
         let block = disk.block.as_ref()?;
-        let serial = block.serial.as_deref()?.trim();
         let model = block.model.as_deref().unwrap_or_default().trim();
-        is_unique(model, serial).then(|| format!("{model} {serial}").trim_start().to_owned())
+        let names = [&block.serial, &block.wwid].into_iter().flatten().map(|name| name.trim());
+        let names: Vec<&str> = names.filter(|name| is_unique(model, name)).collect();
+        (!names.is_empty()).then(|| format!("{model} {}", names.join(" ")).trim_start().to_owned())
     };
-    let mut serials = disks.iter().map(serial).collect::<Option<Vec<_>>>()?;
-    serials.sort();
-    (!serials.is_empty()).then(|| serials.join(" + "))
+    let mut names = disks.iter().map(name).collect::<Option<Vec<_>>>()?;
+    names.sort();
+    // Paths to one drive; hosts may have more of them than others.
+    names.dedup();
+    (!names.is_empty()).then(|| names.join(" + "))
 }
 
-/// False for serial numbers that many machines have: QEMU numbers the disks of every guest from
+/// False for names of drives that many machines have: QEMU numbers the disks of every guest from
 /// QM00001 on, and some makers leave zeros.
-fn is_unique(model: &str, serial: &str) -> bool {
+fn is_unique(model: &str, name: &str) -> bool {
     let is_emulated = ["QEMU", "VBOX", "VMware"].iter().any(|maker| model.starts_with(maker));
-    let mut bytes = serial.bytes();
+    let mut bytes = name.bytes();
     let first = bytes.next();
     let is_varied = bytes.any(|byte| Some(byte) != first);
-    serial.len() >= 4 && is_varied && !is_emulated && !serial.starts_with("QM000")
+    name.len() >= 4 && is_varied && !is_emulated && !name.contains("QM000")
 }
 
 #[cfg(test)]
 mod tests {
     use durio_base::Bytes;
-    use durio_observe::{BlockFacts, Fact, FilesystemFacts, Host};
+    use durio_observe::{Fact, FilesystemFacts, Host};
 
     use super::*;
 
@@ -176,6 +210,7 @@ mod tests {
                 model: Some(model.to_owned()),
                 serial: Some(serial.to_owned()),
                 scheduler: Some("none".to_owned()),
+                write_cache: Some(WriteCache::WriteBack),
                 ..BlockFacts::default()
             }),
             facts: vec![fact("transport", "pcie"), fact("firmware", "EDA7602Q")],
@@ -232,6 +267,7 @@ mod tests {
             ("mount options", "relatime,discard"),
             ("scheduler", "2 × none"),
             ("virtual", "no"),
+            ("write cache", "2 × write back"),
         ];
         let shown: Vec<_> =
             first.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -241,8 +277,9 @@ mod tests {
 
     #[test]
     fn storage_is_known_by_its_server_and_export_or_by_its_serial_numbers() {
-        let of =
-            |kind, fs_type, source| storage_identity(&filesystem(kind, fs_type, source, vec![]));
+        let of = |kind, fs_type, source| {
+            storage_identity(&filesystem(kind, fs_type, source, vec![])).device
+        };
         for source in ["nas:/export/db", "10.0.0.9:/x", "[fd00::9]:/x", "//nas/share"] {
             assert_eq!(of(LayerKind::Network, "nfs4", source).as_deref(), Some(source));
         }
@@ -253,8 +290,9 @@ mod tests {
             assert_eq!(of(LayerKind::Network, "nfs4", source), None, "{source}");
         }
         assert_eq!(of(LayerKind::Filesystem, "ext4", "nas:/export"), None);
-        let on =
-            |disks| storage_identity(&filesystem(LayerKind::Filesystem, "xfs", "/dev/x", disks));
+        let on = |disks| {
+            storage_identity(&filesystem(LayerKind::Filesystem, "xfs", "/dev/x", disks)).device
+        };
         let two = vec![disk("sdb", "LUN", "600a0b80"), disk("sda", "LUN", "600a0b7f")];
         assert_eq!(on(two).as_deref(), Some("LUN 600a0b7f + LUN 600a0b80"));
         for (model, serial) in
@@ -264,5 +302,36 @@ mod tests {
         }
         assert_eq!(on(vec![disk("sda", "X", "abcd")]).as_deref(), Some("X abcd"));
         assert_eq!(on(vec![disk("sda", "X", "abcd"), disk("sdb", "X", "000")]), None);
+        // Two paths to one drive.
+        let paths = vec![disk("sda", "X", "abcd"), disk("sdb", "X", "abcd")];
+        assert_eq!(on(paths).as_deref(), Some("X abcd"));
+        let named = |model, serial, wwid: &str| {
+            let mut disk = disk("sda", model, serial);
+            disk.block.as_mut().unwrap().wwid = Some(wwid.to_owned());
+            on(vec![disk])
+        };
+        assert_eq!(named("LUN", "600a", "naa.6001405a").as_deref(), Some("LUN 600a naa.6001405a"));
+        assert_eq!(named("LUN", "", "naa.6001405a").as_deref(), Some("LUN naa.6001405a"));
+        assert_eq!(named("LUN", "600a", "").as_deref(), Some("LUN 600a"));
+        assert_eq!(named("QEMU HARDDISK", "", "naa.6001405a"), None);
+        assert_eq!(named("X", "", "t10.ATA QEMU HARDDISK QM00001"), None);
+    }
+
+    #[test]
+    fn the_uuid_of_a_filesystem_is_storage_only_where_a_cluster_mounts_it() {
+        let found = |fs_type, uuid: Option<&str>, serial| {
+            let disks = vec![disk("sda", "LUN", serial)];
+            let mut stack = filesystem(LayerKind::Filesystem, fs_type, "/dev/x", disks);
+            let mounted = stack.root.below[0].filesystem.as_mut().unwrap();
+            mounted.uuid = uuid.map(str::to_owned);
+            let StorageIdentity { device, filesystem } = storage_identity(&stack);
+            (device.unwrap_or_default(), filesystem.unwrap_or_default())
+        };
+        let both = |device: &str, filesystem: &str| (device.to_owned(), filesystem.to_owned());
+        assert_eq!(found("gfs2", Some("1-2"), ""), both("gfs2 1-2", ""));
+        assert_eq!(found("ocfs2", Some("1-2"), "600a"), both("LUN 600a", ""));
+        assert_eq!(found("ext4", Some("1-2"), ""), both("", "1-2"));
+        assert_eq!(found("xfs", Some("3-4"), "600a"), both("LUN 600a", "3-4"));
+        assert_eq!(found("ext4", None, ""), both("", ""));
     }
 }

@@ -60,12 +60,16 @@ pub enum FleetDoubtKind {
     MixedPlans,
     /// Hosts ran different versions of durio.
     MixedVersions,
-    /// A step's starts differ by more than 10 ms or 1 % of an interval.
+    /// Starts that were agreed differ by more than 10 ms or 1 % of an interval, or none was agreed.
     Skewed,
+    /// Hosts started steps by themselves, as the campaign was ordered.
+    FreeStart,
     /// A host was lost while others ran: its load is unknown.
     Lost,
     /// Two names have the same machine ID.
     SameMachine,
+    /// Machines have filesystems with the same UUID, on drives that are not known to be the same.
+    CopiedFilesystem,
     /// Too few hosts or runs to judge.
     FewHosts,
     /// A record contradicts itself.
@@ -286,7 +290,7 @@ pub struct SharedFact {
 }
 
 /// What the screening can find.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct ScreeningPower {
     pub hosts_tested: usize,
     pub figures_tested: usize,
@@ -332,6 +336,31 @@ pub struct PooledFindings {
     /// Operations per second of all hosts in each second of the window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rate_over_time: Vec<f64>,
+    /// Starts, losses and stops, as far as their times are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<RateMark>,
+}
+
+/// A moment that may explain a change of the rate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RateMark {
+    /// Since the window's start; hosts start before it.
+    pub at_seconds: f64,
+    pub kind: RateMarkKind,
+    /// The host that was lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RateMarkKind {
+    /// The first or the last host started the step.
+    Start,
+    /// A host fell silent.
+    Lost,
+    /// The operator or the policy stopped the campaign.
+    Stop,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use durio_plan::{LatencyFigure, OperationName, Threshold, ThresholdBound};
+use durio_report::figures::{mean_latency, rate};
 use serde::{Deserialize, Serialize};
 
 use crate::{FigureKey, FleetFindings, HostFigure, HostOutcome, HostRun, HostStatistic};
@@ -13,35 +14,33 @@ pub struct FleetGoal {
     /// As the user wrote it.
     pub goal: String,
     pub statistic: HostStatistic,
+    /// Per second or nanoseconds, as the figures of the hosts.
+    pub limit: f64,
     /// Hosts that miss it in their worst run, and that run's figure: per second or nanoseconds.
     pub missed: Vec<(String, f64)>,
     /// Hosts without such a figure.
     pub open: Vec<String>,
 }
 
-/// Hosts that a sentence names.
-const NAMED_MAX: usize = 5;
-
 impl FleetGoal {
     /// The goal with the hosts that miss it; `None` if none does.
     pub fn missed_text(&self) -> Option<String> {
-        let names: Vec<&str> = self.missed.iter().map(|(name, _)| name.as_str()).collect();
-        (!names.is_empty()).then(|| format!("{} on {}", self.goal, named(&names)))
+        let value = |value| figure_value(self.statistic, value);
+        let hosts = self.missed.iter().map(|(name, worst)| format!("{name} {}", value(*worst)));
+        self.on(&hosts.collect::<Vec<_>>())
     }
 
     /// The goal with the hosts that were not compared with it; `None` if all were.
     pub fn open_text(&self) -> Option<String> {
-        let names: Vec<&str> = self.open.iter().map(String::as_str).collect();
-        (!names.is_empty()).then(|| format!("{} on {}", self.goal, named(&names)))
+        self.on(&self.open)
     }
-}
 
-/// `3 hosts (db1, db2, db3)`.
-fn named(names: &[&str]) -> String {
-    let (first, more) = names.split_at(names.len().min(NAMED_MAX));
-    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-    let hosts = durio_base::counted(names.len() as u64, "host");
-    format!("{hosts} ({}{more})", first.join(", "))
+    /// `commit p99 < 5ms on 4 hosts (db1 6.2 ms, db2 7 ms, db3 9 ms, + 1 more)`.
+    fn on(&self, hosts: &[String]) -> Option<String> {
+        let count = durio_base::counted(hosts.len() as u64, "host");
+        let named = first_of(hosts, ", ", NAMED_MAX);
+        (!hosts.is_empty()).then(|| format!("{} on {count} ({named})", self.goal))
+    }
 }
 
 /// Compares every host with a goal.
@@ -56,7 +55,7 @@ pub fn judge_goal(goal: &Threshold, findings: &FleetFindings) -> Result<FleetGoa
             && operation.is_none_or(|operation| key.operation == operation)
     };
     let (missed, open) = (Vec::new(), Vec::new());
-    let mut judged = FleetGoal { goal: goal.criterion.clone(), statistic, missed, open };
+    let mut judged = FleetGoal { goal: goal.criterion.clone(), statistic, limit, missed, open };
     for host in &findings.hosts {
         let values = host.runs.iter().flat_map(|run| target_values(run, statistic, is_asked));
         let worst = match statistic.is_higher_better() {
@@ -125,4 +124,20 @@ fn target_values(
         }
     };
     targets.into_values().filter_map(value).collect()
+}
+
+/// Hosts that a list names.
+pub(crate) const NAMED_MAX: usize = 3;
+
+pub(crate) fn figure_value(statistic: HostStatistic, value: f64) -> String {
+    if statistic.is_higher_better() { rate(value) } else { mean_latency(value) }
+}
+
+/// At most as many of these, and how many more there are: `db1, db2, + 7 more`.
+pub(crate) fn first_of(names: &[String], separator: &str, most: usize) -> String {
+    let (first, more) = names.split_at(names.len().min(most));
+    match more.len() {
+        0 => first.join(separator),
+        more => format!("{}{separator}+ {more} more", first.join(separator)),
+    }
 }

@@ -9,20 +9,19 @@ mod pooled;
 mod read;
 mod report;
 mod screen;
-#[cfg(any(test, feature = "simulate"))]
-pub mod simulation;
+mod tally;
 #[cfg(test)]
-mod test_runs;
+mod tests;
 mod window;
 
 pub use analyse::CONFIRMATION_NAME;
 pub use findings::{
     DifferingFact, FLEET_SCHEMA, FigureKey, FleetDoubt, FleetDoubtKind, FleetFindings, GroupFigure,
     GroupFindings, HostEvidence, HostFigure, HostFindings, HostOutcome, HostRun, HostShare,
-    HostStatistic, HostVerdict, JUDGED_HOSTS_MIN, PooledFindings, ROBUST_HOSTS_MIN,
-    ScreeningMethod, ScreeningPower, SharedFact, SharedStorage, UnsteadyFigure,
+    HostStatistic, HostVerdict, JUDGED_HOSTS_MIN, PooledFindings, ROBUST_HOSTS_MIN, RateMark,
+    RateMarkKind, ScreeningMethod, ScreeningPower, SharedFact, SharedStorage, UnsteadyFigure,
 };
 pub use goals::{FleetGoal, judge_goal};
 pub use read::{ReadError, read_hosts};
 pub use report::FleetReport;
-pub use screen::choose_for_confirmation;
+pub use screen::{choose_for_confirmation, judge_hosts};

@@ -1,21 +1,20 @@
 //! Workloads of all hosts taken together, over the time that all of them ran.
 //!
-//! Counts and histograms of whole intervals within the common window are added; percentiles, maxima
-//! and rates of different windows never are. Hosts are read one after the other, so that only sums
-//! are in memory.
+//! Counts and histograms of the common window are added; percentiles, maxima and rates of different
+//! windows never are.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
-use durio_analyse::{distribution, is_cut_short};
+use durio_analyse::distribution;
 use durio_base::Nanos;
 use durio_base::stats::least_squares::{count, float, mean};
-use durio_plan::Step;
-use durio_record::{Event, Interval, Latency, Phase, RunFolder};
 
 use crate::analyse::MeasuredRun;
-use crate::window::{CommonWindow, HostStep, StepSpan, skew_limit};
-use crate::{FleetDoubt, FleetDoubtKind, HostShare, PooledFindings, SharedStorage};
+use crate::tally::{HostTotal, Totals, WantedStep, tally_run};
+use crate::window::{ClockTime, CommonWindow, HostStep, StepSpan, skew_limit};
+use crate::{
+    FleetDoubt, FleetDoubtKind, HostShare, PooledFindings, RateMark, RateMarkKind, SharedStorage,
+};
 
 /// A host with its runs, oldest first.
 #[derive(Debug)]
@@ -35,9 +34,28 @@ impl HostRecord {
 #[derive(Debug)]
 pub(crate) struct Loss {
     pub(crate) host: String,
+    /// Since the campaign's start, by the coordinator's clock.
+    pub(crate) at: Nanos,
     /// The step of the last barrier before that, and of the first one after it.
     pub(crate) step: u32,
     pub(crate) next_step: Option<u32>,
+}
+
+/// Moments of a campaign, since its start by the coordinator's clock.
+#[derive(Debug, Default)]
+pub(crate) struct CampaignTimes {
+    pub(crate) losses: Vec<Loss>,
+    /// The starts that were ordered, by step.
+    pub(crate) orders: BTreeMap<u32, Nanos>,
+    pub(crate) stops: Vec<Nanos>,
+}
+
+impl CampaignTimes {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.losses.extend(other.losses);
+        self.orders.extend(other.orders);
+        self.stops.extend(other.stops);
+    }
 }
 
 /// Facts of the campaign that no run has.
@@ -47,7 +65,7 @@ pub(crate) struct PoolConditions {
     pub(crate) is_shared: bool,
     /// One process ordered all starts, so that their clock is one.
     pub(crate) has_order: bool,
-    pub(crate) losses: Vec<Loss>,
+    pub(crate) times: CampaignTimes,
 }
 
 /// A step on one host.
@@ -79,7 +97,13 @@ pub(crate) fn pool(
     let mut pools = pools(hosts, conditions.has_order);
     add_runs(&mut pools, hosts);
     let doubts = doubts(&pools, conditions);
-    (pools.iter().map(|pool| pool.findings(conditions)).collect(), doubts)
+    let mut campaign_start = None;
+    let findings = pools.iter().map(|pool| {
+        campaign_start = pool.campaign_start(&conditions.times).or(campaign_start);
+        let marks = pool.marks(campaign_start, &conditions.times);
+        PooledFindings { marks, ..pool.findings(conditions) }
+    });
+    (findings.collect(), doubts)
 }
 
 /// Reads every host's newest run once more, now that the windows are known.
@@ -137,179 +161,6 @@ fn pools(hosts: &[HostRecord], has_order: bool) -> Vec<Pool<'_>> {
     pools
 }
 
-/// A step whose intervals are wanted from a record.
-#[derive(Debug, Clone, Copy)]
-struct WantedStep<'a> {
-    /// Place of its pool.
-    pool: usize,
-    span: &'a StepSpan,
-    window: CommonWindow,
-}
-
-impl WantedStep<'_> {
-    fn has(&self, interval: &Interval) -> bool {
-        let span = self.span;
-        (interval.step, interval.round, interval.stream) == (span.step, span.round, span.stream)
-    }
-}
-
-/// More seconds of a window are not shown one by one.
-const SECONDS_MAX: u64 = 86_400;
-
-const SECOND_NS: u64 = 1_000_000_000;
-
-/// Operations in a second of the window, and how much of it whole intervals cover.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-struct Second {
-    operations: f64,
-    covered_ns: u64,
-}
-
-/// Operations of one host in the common window.
-#[derive(Debug, Default)]
-struct PooledCounts {
-    count: u64,
-    covered_ns: u64,
-    latency: Latency,
-    /// The record lost histograms of some of the operations.
-    lacks_histograms: bool,
-    seconds: Vec<Second>,
-}
-
-impl PooledCounts {
-    fn new(window: &CommonWindow) -> Self {
-        let seconds = window.length.get() / SECOND_NS;
-        let shown = usize::try_from(seconds).unwrap_or_default();
-        let shown = if seconds > SECONDS_MAX { 0 } else { shown };
-        Self { seconds: vec![Second::default(); shown], ..Self::default() }
-    }
-
-    fn add(&mut self, wanted: &WantedStep<'_>, interval: &Interval, step: &Step) {
-        if interval.phase != Phase::Measure || is_cut_short(interval, step) {
-            return;
-        }
-        let (from, to) = (interval.from, interval.to);
-        let Some(offset) = wanted.window.offset_of(wanted.span, from, to) else { return };
-        let operation = wanted.span.key.operation;
-        let record = interval.operations.iter().find(|record| record.operation == operation);
-        let count = record.map_or(0, |record| record.service.exact.count);
-        let length = to.saturating_sub(from).get();
-        self.count = self.count.saturating_add(count);
-        self.covered_ns = self.covered_ns.saturating_add(length);
-        if let Some(record) = record {
-            // From the intended start in an open loop.
-            let latency = record.response.as_ref().unwrap_or(&record.service);
-            self.lacks_histograms |= latency.exact.count > 0 && latency.histogram().is_none();
-            self.latency.add(latency);
-        }
-        self.add_to_seconds(offset.get(), length, count);
-    }
-
-    /// Divides the operations of an interval among the seconds of the window, by time.
-    fn add_to_seconds(&mut self, offset: u64, length: u64, operations: u64) {
-        let end = offset.saturating_add(length);
-        let mut at = offset;
-        while at < end {
-            let second = at / SECOND_NS;
-            let next = (second + 1).saturating_mul(SECOND_NS).min(end);
-            let place = usize::try_from(second).ok();
-            let Some(known) = place.and_then(|place| self.seconds.get_mut(place)) else { return };
-            known.operations += float(operations) * float(next - at) / float(length);
-            known.covered_ns += next - at;
-            at = next;
-        }
-    }
-}
-
-/// The tallies of the wanted steps, in their order, of the run at `path`; `None` if it cannot be
-/// opened.
-fn tally_run(path: &Path, wanted: &[WantedStep<'_>]) -> Option<Vec<PooledCounts>> {
-    let folder = RunFolder::open(path).ok()?;
-    let mut tallies: Vec<PooledCounts> =
-        wanted.iter().map(|wanted| PooledCounts::new(&wanted.window)).collect();
-    // The steps were complete: they end before damage that there may be.
-    for timed in folder.events().ok()?.map_while(Result::ok) {
-        for (wanted, tally) in wanted.iter().zip(&mut tallies) {
-            let span = wanted.span;
-            match &timed.event {
-                // A resumed run does a step again, and the first attempt is void.
-                Event::StepStarted(started)
-                    if (started.step, started.round) == (span.step, span.round) =>
-                {
-                    *tally = PooledCounts::new(&wanted.window);
-                }
-                Event::Interval(interval) if wanted.has(interval) => {
-                    if let Some(step) = folder.plan.steps.get(span.step as usize) {
-                        tally.add(wanted, interval, step);
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-    Some(tallies)
-}
-
-/// Results of one host in the common window, without its histogram.
-#[derive(Debug)]
-struct HostTotal {
-    host: String,
-    rate: f64,
-    p50_ns: Option<u64>,
-    p99_ns: Option<u64>,
-}
-
-/// Operations of all hosts in the common window.
-#[derive(Debug, Default)]
-struct Totals {
-    latency: Latency,
-    lacks_histograms: bool,
-    hosts: Vec<HostTotal>,
-    /// Hosts without a whole interval in the window.
-    empty: Vec<String>,
-    /// The rate of each second, and the hosts that are in it.
-    seconds: Vec<(f64, usize)>,
-}
-
-impl Totals {
-    fn add(&mut self, host: &str, tally: &PooledCounts) {
-        if tally.covered_ns == 0 {
-            self.empty.push(host.to_owned());
-            return;
-        }
-        let own = distribution(&tally.latency).filter(|_| !tally.lacks_histograms);
-        self.hosts.push(HostTotal {
-            host: host.to_owned(),
-            rate: per_second(float(tally.count), tally.covered_ns),
-            p50_ns: own.as_ref().and_then(|own| own.p50_ns),
-            p99_ns: own.as_ref().and_then(|own| own.p99_ns),
-        });
-        self.lacks_histograms |= tally.lacks_histograms;
-        self.latency.add(&tally.latency);
-        self.seconds.resize(self.seconds.len().max(tally.seconds.len()), (0.0, 0));
-        for (sum, second) in self.seconds.iter_mut().zip(&tally.seconds) {
-            // A shorter part of a second says little about all of it.
-            if second.covered_ns >= SECOND_NS / 2 {
-                sum.0 += per_second(second.operations, second.covered_ns);
-                sum.1 += 1;
-            }
-        }
-    }
-
-    /// The rates from the first to the last second that all `hosts` are in: where one is missing the
-    /// rate would seem to fall.
-    fn rate_over_time(&self, hosts: usize) -> Vec<f64> {
-        let is_full = |second: &(f64, usize)| second.1 == hosts;
-        let first = self.seconds.iter().position(is_full).unwrap_or_default();
-        let behind = self.seconds.iter().rposition(is_full).map_or(first, |last| last + 1);
-        self.seconds.get(first..behind).into_iter().flatten().map(|second| second.0).collect()
-    }
-}
-
-fn per_second(operations: f64, nanos: u64) -> f64 {
-    operations / (float(nanos) / 1e9)
-}
-
 /// Jain's index: 1 if all are equal, 1 ÷ n if one has everything.
 fn fairness(rates: &[f64]) -> f64 {
     let sum: f64 = rates.iter().sum();
@@ -354,7 +205,39 @@ impl Pool<'_> {
             fairness: fairness(&rates),
             shares: if is_common { self.shares() } else { self.shares_of_rates() },
             rate_over_time: totals.rate_over_time(self.members.len()),
+            marks: Vec::new(),
         }
+    }
+
+    /// The campaign's start on the clock of ordered starts; `None` without an order for this step.
+    fn campaign_start(&self, times: &CampaignTimes) -> Option<ClockTime> {
+        let window = self.window.filter(CommonWindow::is_agreed)?;
+        let ordered = times.orders.get(&self.members.first()?.span.step)?;
+        let [first_start, _] = window.starts();
+        Some(first_start - ClockTime::from(ordered.get()))
+    }
+
+    /// The first and the last start, and the losses and stops until the last host's end.
+    fn marks(&self, campaign_start: Option<ClockTime>, times: &CampaignTimes) -> Vec<RateMark> {
+        let Some(window) = &self.window else { return Vec::new() };
+        let mark = |at, kind, host| RateMark { at_seconds: window.seconds_at(at), kind, host };
+        let mut marks: Vec<RateMark> =
+            window.starts().map(|at| mark(at, RateMarkKind::Start, None)).into();
+        marks.dedup();
+        let during = |at: Nanos| {
+            let start = campaign_start.filter(|_| window.is_ordered())?;
+            Some(start + ClockTime::from(at.get())).filter(|at| window.is_during(*at))
+        };
+        let losses = times.losses.iter().filter_map(|loss| {
+            Some(mark(during(loss.at)?, RateMarkKind::Lost, Some(loss.host.clone())))
+        });
+        let stops =
+            times.stops.iter().filter_map(|at| Some(mark(during(*at)?, RateMarkKind::Stop, None)));
+        marks.extend(losses.chain(stops));
+        // Hosts that were measured long before the others would take all of a chart.
+        let length = window.length.as_secs_f64();
+        marks.retain(|mark| mark.at_seconds >= -length);
+        marks
     }
 
     fn shares(&self) -> Vec<HostShare> {
@@ -404,7 +287,7 @@ impl Pool<'_> {
             let hosts = listed(&self.cut);
             return Some(format!("{hosts} did not complete it, with an unknown load until then"));
         }
-        let losses = conditions.losses.iter().filter(|loss| self.is_hit_by(loss));
+        let losses = conditions.times.losses.iter().filter(|loss| self.is_hit_by(loss));
         let lost: BTreeSet<&str> = losses.map(|loss| loss.host.as_str()).collect();
         if !lost.is_empty() {
             let hosts = listed(&Vec::from_iter(lost));
@@ -414,8 +297,9 @@ impl Pool<'_> {
             return Some("the last host started after the first had ended".to_owned());
         }
         let limit = skew_limit(&self.spans());
-        // Without an order starts are seconds apart, which the window allows for; a doubt says so.
-        if is_shared && window.is_ordered() && window.skew_max > limit {
+        // Without an order for the step, starts are seconds apart, which the window allows for; a doubt
+        // says so.
+        if is_shared && window.is_agreed() && window.skew_max > limit {
             let skew = window.skew_max;
             return Some(format!(
                 "the starts on shared storage differ by up to {skew}, more than {limit}"
@@ -457,7 +341,7 @@ fn shared_storage(members: &[PoolHost<'_>], is_stated: bool) -> Option<SharedSto
     }
     let mut machines: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for member in members {
-        if let Some(storage) = &member.span.storage {
+        if let Some(storage) = &member.span.storage.device {
             machines.entry(storage).or_default().insert(member.machine);
         }
     }
@@ -465,7 +349,7 @@ fn shared_storage(members: &[PoolHost<'_>], is_stated: bool) -> Option<SharedSto
         .into_iter()
         .filter(|(_, machines)| machines.len() >= 2)
         .max_by_key(|(_, machines)| machines.len())?;
-    let has_it = |member: &&PoolHost<'_>| member.span.storage.as_deref() == Some(storage);
+    let has_it = |member: &&PoolHost<'_>| member.span.storage.device.as_deref() == Some(storage);
     let with = members.iter().filter(has_it).count();
     Some(SharedStorage::Detected(match with == members.len() {
         true => storage.to_owned(),
@@ -475,8 +359,7 @@ fn shared_storage(members: &[PoolHost<'_>], is_stated: bool) -> Option<SharedSto
 
 fn doubts(pools: &[Pool<'_>], conditions: &PoolConditions) -> Vec<FleetDoubt> {
     let windows = || pools.iter().filter_map(|pool| Some((pool, pool.window?)));
-    let doubt =
-        |sentence: String| FleetDoubt { kind: FleetDoubtKind::Skewed, hosts: Vec::new(), sentence };
+    let doubt = |kind, sentence: String| FleetDoubt { kind, hosts: Vec::new(), sentence };
     let mut doubts = Vec::new();
     // Local drives may be measured one host after the other.
     let by_wall = windows().filter(|(pool, window)| {
@@ -485,23 +368,68 @@ fn doubts(pools: &[Pool<'_>], conditions: &PoolConditions) -> Vec<FleetDoubt> {
         is_together && !window.is_ordered()
     });
     if let Some(skew) = by_wall.map(|(_, window)| window.skew).max() {
-        doubts.push(doubt(format!(
+        let sentence = format!(
             "no process ordered the starts: hosts are aligned by their wall clocks, whose errors \
              are not known; starts differ by up to {skew}"
-        )));
+        );
+        doubts.push(doubt(FleetDoubtKind::Skewed, sentence));
     }
-    let skewed = windows().filter(|(pool, window)| {
-        window.is_ordered() && window.skew_max > skew_limit(&pool.spans())
-    });
-    let skews: Vec<Nanos> = skewed.map(|(_, window)| window.skew_max).collect();
+    let ordered = || windows().filter(|(_, window)| window.is_ordered());
+    let (agreed, free): (Vec<_>, Vec<_>) = ordered().partition(|(_, window)| window.is_agreed());
+    let is_skewed =
+        |(pool, window): &&(&Pool<'_>, CommonWindow)| window.skew_max > skew_limit(&pool.spans());
+    let skews: Vec<Nanos> =
+        agreed.iter().filter(is_skewed).map(|(_, window)| window.skew_max).collect();
     if let Some(most) = skews.iter().max() {
-        let (steps, all) = (skews.len(), pools.len());
-        doubts.push(doubt(format!(
-            "{steps} of {all} steps started with more than 10 ms, or 1 % of an interval, between \
+        let (steps, all) = (skews.len(), agreed.len());
+        let sentence = format!(
+            "{steps} of {all} agreed starts had more than 10 ms, or 1 % of an interval, between \
              hosts: up to {most}"
-        )));
+        );
+        doubts.push(doubt(FleetDoubtKind::Skewed, sentence));
     }
+    if let Some(most) = free.iter().map(|(_, window)| window.skew).max() {
+        let (steps, all) = (free.len(), pools.len());
+        let sentence = format!(
+            "{steps} of {all} steps were free to start when a host was ready: starts differ by up to \
+             {most}"
+        );
+        doubts.push(doubt(FleetDoubtKind::FreeStart, sentence));
+    }
+    doubts.extend(copied_filesystems(pools));
     doubts
+}
+
+/// Filesystems with the same UUID on several machines. They are copies, or hosts would destroy each
+/// other's data, unless their drives are known to be the same.
+fn copied_filesystems(pools: &[Pool<'_>]) -> Vec<FleetDoubt> {
+    let mut found: BTreeMap<&str, BTreeMap<&str, &PoolHost<'_>>> = BTreeMap::new();
+    for member in pools.iter().flat_map(|pool| &pool.members) {
+        if let Some(uuid) = &member.span.storage.filesystem {
+            found.entry(uuid).or_default().insert(member.machine, member);
+        }
+    }
+    let copied = found.into_iter().filter_map(|(uuid, machines)| {
+        let devices: Vec<Option<&str>> =
+            machines.values().map(|member| member.span.storage.device.as_deref()).collect();
+        let first = devices.first()?;
+        let is_one = first.is_some() && devices.iter().all(|device| device == first);
+        if machines.len() < 2 || is_one {
+            return None;
+        }
+        let why = match devices.contains(&None) {
+            true => "copied images, or one storage without a serial number",
+            false => "drives with different serial numbers, so copied images",
+        };
+        let mut names: Vec<&str> = machines.into_values().map(|member| member.name).collect();
+        names.sort_unstable();
+        Some(FleetDoubt {
+            kind: FleetDoubtKind::CopiedFilesystem,
+            hosts: names.iter().map(|name| (*name).to_owned()).collect(),
+            sentence: format!("{} have the filesystem UUID {uuid}: {why}", listed(&names)),
+        })
+    });
+    copied.collect()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use durio_analyse::RunState;
-use durio_base::counted;
+use durio_base::{Nanos, counted};
 use durio_record::fleet::{
     CampaignEvent, CampaignFolder, HostState, ReadLines, TimedCampaignEvent, check_name,
     named_folders,
@@ -19,7 +19,7 @@ use durio_record::fleet::{
 use durio_record::{FolderName, file_names};
 
 use crate::analyse::{MeasuredRun, load_run, sentence};
-use crate::pooled::{HostRecord, Loss, PoolConditions, listed, pool};
+use crate::pooled::{CampaignTimes, HostRecord, Loss, PoolConditions, listed, pool};
 use crate::screen::judge_hosts;
 use crate::{
     FLEET_SCHEMA, FleetDoubt, FleetDoubtKind, FleetFindings, HostFindings, HostOutcome,
@@ -68,7 +68,7 @@ pub fn read_hosts(paths: &[PathBuf]) -> Result<FleetFindings, ReadError> {
     let conditions = PoolConditions {
         is_shared: inventory.is_shared,
         has_order: inventory.campaigns.len() <= 1,
-        losses: std::mem::take(&mut inventory.losses),
+        times: std::mem::take(&mut inventory.times),
     };
     let (pooled, skewed) = pool(&records, &conditions);
     let mut doubts = inventory.doubts(&records);
@@ -83,12 +83,7 @@ pub fn read_hosts(paths: &[PathBuf]) -> Result<FleetFindings, ReadError> {
         groups: Vec::new(),
         shared_facts: Vec::new(),
         pooled,
-        power: ScreeningPower {
-            hosts_tested: 0,
-            figures_tested: 0,
-            false_suspects: 0.0,
-            runs_for_ten_percent: None,
-        },
+        power: ScreeningPower::default(),
         doubts,
     };
     judge_hosts(&mut findings);
@@ -125,7 +120,7 @@ struct FoundRuns {
     asked: Vec<String>,
     /// The last state of each, with its reason.
     states: BTreeMap<String, (HostState, Option<String>)>,
-    losses: Vec<Loss>,
+    times: CampaignTimes,
     runs: Vec<FoundRun>,
     /// Runs by their real paths: the same one twice is not a repeat.
     known: BTreeSet<PathBuf>,
@@ -169,7 +164,7 @@ impl FoundRuns {
         }
         match campaign.events() {
             Ok(ReadLines { lines, damage, .. }) => {
-                self.losses.extend(losses(&lines));
+                self.times.add(campaign_times(&lines));
                 self.refused.extend(damage);
             }
             Err(error) => self.refused.push(sentence(&error)),
@@ -373,26 +368,31 @@ impl FoundRuns {
     }
 }
 
-/// The losses of a campaign, each with the barriers around it.
-fn losses(events: &[TimedCampaignEvent]) -> Vec<Loss> {
-    let mut losses: Vec<Loss> = Vec::new();
+/// The losses of a campaign, each with the barriers around it, the ordered starts, and the stops.
+fn campaign_times(events: &[TimedCampaignEvent]) -> CampaignTimes {
+    let mut times = CampaignTimes::default();
     let mut step = None;
-    for event in events {
-        match &event.event {
+    for TimedCampaignEvent { at, event } in events {
+        match event {
+            // The last attempt is the one that hosts started by.
+            CampaignEvent::BarrierOrdered { step, start_ns, .. } => {
+                times.orders.insert(*step, Nanos::new(*start_ns));
+            }
             CampaignEvent::BarrierPassed { step: passed, .. } => {
-                let open = losses.iter_mut().filter(|loss| loss.next_step.is_none());
+                let open = times.losses.iter_mut().filter(|loss| loss.next_step.is_none());
                 open.for_each(|loss| loss.next_step = Some(*passed));
                 step = Some(*passed);
             }
             CampaignEvent::HostLost { host, .. } => {
                 // Before the first barrier it had no load.
-                let loss = |step| Loss { host: host.clone(), step, next_step: None };
-                losses.extend(step.map(loss));
+                let loss = |step| Loss { host: host.clone(), at: *at, step, next_step: None };
+                times.losses.extend(step.map(loss));
             }
+            CampaignEvent::Decision { decision, .. } if decision == "stop" => times.stops.push(*at),
             _ => {}
         }
     }
-    losses
+    times
 }
 
 /// Names of hosts whose runs are filed under none.

@@ -7,13 +7,15 @@ mod answer;
 mod charts;
 mod tables;
 
+use std::collections::BTreeSet;
+
 use durio_base::counted;
 use durio_report::document::{Cell, DetailLevel, Document, LabelledFact, Section, Table, Tone};
 use durio_report::figures::{factor, mean_latency, rate, rate_bare, share};
 use durio_report::{CaseOutcome, Report, Summary, TestCase};
 use serde::Serialize;
 
-use crate::goals::FleetGoal;
+use crate::goals::{FleetGoal, NAMED_MAX, figure_value, first_of};
 use crate::{
     DifferingFact, FigureKey, FleetFindings, GroupFigure, GroupFindings, HostEvidence,
     HostFindings, HostOutcome, HostStatistic, HostVerdict, PooledFindings, ScreeningMethod,
@@ -39,8 +41,6 @@ const HOST_ROWS_DETAIL: usize = 100;
 const TEXT_MAX: usize = 200;
 /// Workloads of all hosts that are drawn; more make a page of a thousand hosts too large.
 const POOLED_CHARTS_MAX: usize = 3;
-/// Hosts that a list names.
-const NAMED_MAX: usize = 3;
 /// Room for the number of texts that are left out.
 const MORE_CHARACTERS: usize = 16;
 
@@ -101,7 +101,7 @@ fn document(findings: &FleetFindings, goals: &[FleetGoal]) -> Document {
     document.push(groups(findings));
     document.push(pooled(&view, "All hosts together", false));
     charts::sections(&view).into_iter().for_each(|section| document.push(section));
-    document.records = tables::records(findings);
+    document.records = tables::records(findings, goals);
     document
 }
 
@@ -151,12 +151,12 @@ impl<'f> FleetView<'f> {
 
     /// `commit rate 1.34 × lower than 199 like it`.
     fn effect(&self, host: &HostFindings, evidence: &HostEvidence) -> String {
-        let figure = self.figure(&evidence.key);
-        format!(
-            "{figure} {} than {} like it",
-            worse(&evidence.key, evidence.factor),
-            self.like(host)
-        )
+        format!("{} than {} like it", self.short_effect(evidence), self.like(host))
+    }
+
+    /// `commit rate 1.34 × lower`.
+    fn short_effect(&self, evidence: &HostEvidence) -> String {
+        format!("{} {}", self.figure(&evidence.key), worse(&evidence.key, evidence.factor))
     }
 
     /// A host with the evidence against it.
@@ -219,7 +219,9 @@ fn test_case(goal: &FleetGoal, host: &str) -> TestCase {
     let missed = goal.missed.iter().find(|(name, _)| name == host);
     let outcome = match missed {
         Some((_, value)) => {
-            CaseOutcome::Failed(format!("measured {}", figure_value(goal.statistic, *value)))
+            let [value, limit] =
+                [*value, goal.limit].map(|number| figure_value(goal.statistic, number));
+            CaseOutcome::Failed(format!("measured {value}, limit {limit}"))
         }
         None if goal.open.iter().any(|name| name == host) => {
             CaseOutcome::Skipped("no such figure of a complete run".to_owned())
@@ -229,58 +231,28 @@ fn test_case(goal: &FleetGoal, host: &str) -> TestCase {
     TestCase { class: goal.goal.clone(), name: host.to_owned(), outcome }
 }
 
-fn figure_value(statistic: HostStatistic, value: f64) -> String {
-    if statistic.is_higher_better() { rate(value) } else { mean_latency(value) }
-}
-
 /// `1.34 × lower` for a rate, `1.34 × higher` for a latency.
 fn worse(key: &FigureKey, times: f64) -> String {
     let way = if key.statistic.is_higher_better() { "lower" } else { "higher" };
     format!("{} {way}", factor(times))
 }
 
-const fn outcome_word(outcome: HostOutcome) -> &'static str {
-    match outcome {
-        HostOutcome::Measured => "measured",
-        HostOutcome::Partial => "partial",
-        HostOutcome::Failed => "failed",
-        HostOutcome::Lost => "lost",
-        HostOutcome::Refused => "refused",
-        HostOutcome::Missing => "missing",
-    }
-}
-
-const fn verdict_word(verdict: HostVerdict) -> &'static str {
-    match verdict {
-        HostVerdict::Slow => "slow",
-        HostVerdict::Suspect => "suspect",
-        HostVerdict::Unsteady => "unsteady",
-        HostVerdict::Cleared => "cleared",
-        HostVerdict::Alike => "alike",
-        HostVerdict::NotJudged => "not judged",
-    }
+/// The word of an outcome or a verdict, as JSON has it: `not judged`.
+fn word(of_host: &impl Serialize) -> String {
+    Cell::saved(of_host).shown().replace('_', " ")
 }
 
 /// The verdict of a host, or why it has none.
-fn host_word(host: &HostFindings) -> (Tone, &'static str) {
-    match (host.verdict, host.outcome) {
-        (HostVerdict::NotJudged, HostOutcome::Measured) => (Tone::Plain, "not judged"),
-        (HostVerdict::NotJudged, outcome) => (Tone::Warning, outcome_word(outcome)),
-        (HostVerdict::Slow, _) => (Tone::Bad, "slow"),
-        (verdict @ (HostVerdict::Suspect | HostVerdict::Unsteady), _) => {
-            (Tone::Warning, verdict_word(verdict))
+fn host_word(host: &HostFindings) -> (Tone, String) {
+    let tone = match host.verdict {
+        HostVerdict::NotJudged if host.outcome != HostOutcome::Measured => {
+            return (Tone::Warning, word(&host.outcome));
         }
-        (verdict, _) => (Tone::Plain, verdict_word(verdict)),
-    }
-}
-
-/// The first of these, and how many more there are.
-fn first_of(names: &[String], separator: &str) -> String {
-    let (first, more) = names.split_at(names.len().min(NAMED_MAX));
-    match more.len() {
-        0 => first.join(separator),
-        more => format!("{}{separator}and {more} more", first.join(separator)),
-    }
+        HostVerdict::Slow => Tone::Bad,
+        HostVerdict::Suspect | HostVerdict::Unsteady => Tone::Warning,
+        HostVerdict::Cleared | HostVerdict::Alike | HostVerdict::NotJudged => Tone::Plain,
+    };
+    (tone, word(&host.verdict))
 }
 
 /// A text of other hands, as long as a report has room.
@@ -371,8 +343,7 @@ fn named_hosts(view: &FleetView<'_>, goals: &[FleetGoal], budget: &mut LineBudge
     lists.push((Tone::Warning, "no result", view.unmeasured().map(with_reason).collect(), 2));
     let doubts = findings.doubts.iter().map(|doubt| doubt.sentence.clone());
     lists.push((Tone::Warning, "doubt", doubts.collect(), NAMED_MAX));
-    let differing = findings.groups.iter().flat_map(|group| &group.differing).map(differing_fact);
-    lists.push((Tone::Plain, "differs", differing.collect(), 2));
+    lists.push((Tone::Plain, "differs", differing_facts(&findings.groups), NAMED_MAX));
     budget.add(&mut section, lists);
     section
 }
@@ -386,7 +357,7 @@ fn operation_unit(key: &FigureKey) -> String {
 }
 
 fn with_reason(host: &HostFindings) -> String {
-    let ended = format!("{} {}", host.name, outcome_word(host.outcome));
+    let ended = format!("{} {}", host.name, word(&host.outcome));
     match &host.reason {
         Some(reason) => format!("{ended}: {reason}"),
         None => ended,
@@ -409,7 +380,31 @@ fn differing_fact(differing: &DifferingFact) -> String {
         format!("{value} on {}", counted(hosts.len() as u64, "host"))
     };
     let values: Vec<String> = differing.values.iter().map(value).collect();
-    format!("{}: {}", differing.fact, first_of(&values, ", "))
+    format!("{}: {}", differing.fact, first_of(&values, ", ", NAMED_MAX))
+}
+
+/// The facts that separate groups, then those that differ within one.
+fn differing_facts(groups: &[GroupFindings]) -> Vec<String> {
+    let facts: BTreeSet<&String> = groups.iter().flat_map(|group| group.facts.keys()).collect();
+    let value =
+        |group: &GroupFindings, fact: &String| group.facts.get(fact).cloned().unwrap_or_default();
+    let mut texts = Vec::new();
+    for fact in facts {
+        let values: BTreeSet<String> = groups.iter().map(|group| value(group, fact)).collect();
+        let of_group = |(at, group): (usize, &GroupFindings)| match value(group, fact) {
+            none if none.is_empty() => format!("group {} unknown", at + 1),
+            value => format!("group {} {value}", at + 1),
+        };
+        if values.len() > 1 {
+            let shown: Vec<String> = groups.iter().enumerate().map(of_group).collect();
+            texts.push(format!("{fact}: {}", first_of(&shown, ", ", NAMED_MAX)));
+        }
+    }
+    for (at, group) in groups.iter().enumerate() {
+        let place = if groups.len() > 1 { format!("in group {}, ", at + 1) } else { String::new() };
+        texts.extend(group.differing.iter().map(|fact| format!("{place}{}", differing_fact(fact))));
+    }
+    texts
 }
 
 /// Each figure over the hosts, and what the screening can find.

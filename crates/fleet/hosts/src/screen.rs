@@ -9,7 +9,6 @@ mod groups;
 mod levels;
 mod outliers;
 mod power;
-mod shared_facts;
 mod steadiness;
 #[cfg(test)]
 mod tests;
@@ -28,7 +27,7 @@ use outliers::{Outlier, Screening};
 pub use confirm::choose_for_confirmation;
 
 /// Fills in the groups and everything that follows from them, and sorts the hosts.
-pub(crate) fn judge_hosts(findings: &mut FleetFindings) {
+pub fn judge_hosts(findings: &mut FleetFindings) {
     // They may have been judged before, without the runs that confirm.
     findings.doubts.retain(|doubt| doubt.kind != FleetDoubtKind::FewHosts);
     findings.groups = groups::group_hosts(&mut findings.hosts);
@@ -37,8 +36,8 @@ pub(crate) fn judge_hosts(findings: &mut FleetFindings) {
         group.figures = figures.iter().filter_map(FigureLevels::summary).collect();
     }
     reset(&mut findings.hosts, &levels);
-    findings.shared_facts = shared_facts::shared_facts(&findings.hosts, &levels);
-    shared_facts::explain(&findings.hosts, &mut levels, &findings.shared_facts);
+    findings.shared_facts = groups::shared_facts(&findings.hosts, &levels);
+    groups::explain(&findings.hosts, &mut levels, &findings.shared_facts);
     let groups = findings.groups.iter().zip(&levels).enumerate();
     let screened: Vec<Screening> = groups
         .map(|(place, (group, figures))| outliers::screen(place, group.method, figures))

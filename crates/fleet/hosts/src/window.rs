@@ -6,6 +6,8 @@ use std::time::SystemTime;
 use durio_base::Nanos;
 use durio_record::{Event, Manifest, OperationName, StepGated, TimedEvent};
 
+use crate::facts::StorageIdentity;
+
 /// The same measurement on several hosts has the same key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct HostStep {
@@ -35,12 +37,12 @@ pub(crate) struct StepSpan {
     /// Mean rate of the whole step.
     pub(crate) rate: f64,
     pub(crate) p99_ns: Option<u64>,
-    /// Identity of the storage below its target.
-    pub(crate) storage: Option<String>,
+    /// Identity of the storage below the target.
+    pub(crate) storage: StorageIdentity,
 }
 
 /// Nanoseconds on a clock; signed and wide, since times in a record may be any.
-type ClockTime = i128;
+pub(crate) type ClockTime = i128;
 
 /// The start of a step, by the clocks that are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,6 +51,8 @@ pub(crate) struct AlignedStart {
     pub(crate) ordered: Option<(ClockTime, u64)>,
     /// On the host's wall clock, since 1970.
     pub(crate) wall: Option<ClockTime>,
+    /// False if the host started by itself, without an order for this step.
+    pub(crate) is_agreed: bool,
 }
 
 /// Between the report of a start and the start itself the runner reads counters.
@@ -107,7 +111,8 @@ impl StartTimes {
             let since = at - ClockTime::from(self.reported.get(anchor)?.get());
             Some((start + since, bound.saturating_add(REPORTED_BEFORE)))
         });
-        AlignedStart { ordered, wall: self.run.filter(|_| !self.is_resumed).map(|run| run + at) }
+        let wall = self.run.filter(|_| !self.is_resumed).map(|run| run + at);
+        AlignedStart { ordered, wall, is_agreed: self.gated.contains_key(&key) }
     }
 }
 
@@ -126,6 +131,10 @@ pub(crate) struct CommonWindow {
     /// From the last host's start to the first host's end; zero if they have no time in common.
     pub(crate) length: Nanos,
     is_ordered: bool,
+    is_agreed: bool,
+    /// The first host's start, and the last host's end.
+    first_start: ClockTime,
+    last_end: ClockTime,
     start: ClockTime,
 }
 
@@ -145,15 +154,20 @@ impl CommonWindow {
         };
         let start = measured(|span| span.from).max()?;
         let end = measured(|span| span.to).min()?;
+        let last_end = measured(|span| span.to).max()?;
         let bounds = starts.iter().map(|&(at, bound)| (at, ClockTime::from(bound)));
         let latest = bounds.clone().map(|(at, bound)| at + bound).max()?;
         let earliest = bounds.clone().map(|(at, bound)| at - bound).min()?;
-        let skew = bounds.clone().map(|(at, _)| at).max()? - bounds.map(|(at, _)| at).min()?;
+        let first_start = bounds.clone().map(|(at, _)| at).min()?;
+        let skew = bounds.map(|(at, _)| at).max()? - first_start;
         Some(Self {
             skew: nanos(skew),
             skew_max: nanos(latest - earliest),
             length: nanos(end - start),
             is_ordered,
+            is_agreed: is_ordered && spans.iter().all(|span| span.start.is_agreed),
+            first_start,
+            last_end,
             start,
         })
     }
@@ -161,6 +175,26 @@ impl CommonWindow {
     /// True if one process ordered all starts; else hosts are aligned by their wall clocks.
     pub(crate) fn is_ordered(&self) -> bool {
         self.is_ordered
+    }
+
+    /// True if every host had an order to start this step; else hosts started it when they were ready.
+    pub(crate) fn is_agreed(&self) -> bool {
+        self.is_agreed
+    }
+
+    /// The first and the last start.
+    pub(crate) fn starts(&self) -> [ClockTime; 2] {
+        [self.first_start, self.first_start + ClockTime::from(self.skew.get())]
+    }
+
+    /// True from the first start to the last end.
+    pub(crate) fn is_during(&self, time: ClockTime) -> bool {
+        (self.first_start..=self.last_end).contains(&time)
+    }
+
+    /// Seconds since the window's start; negative before it.
+    pub(crate) fn seconds_at(&self, time: ClockTime) -> f64 {
+        nanos(time - self.start).as_secs_f64() - nanos(self.start - time).as_secs_f64()
     }
 
     /// Where an interval of `span` lies, since the window's start; `None` unless all of it is within
@@ -219,11 +253,16 @@ mod tests {
         let (first, second) = (step_started(0, 1_000_000_000), step_started(1, 6_000_000_000));
         let found = starts("1970-01-01T00:00:02Z", &[&first, GATED, &second]);
         let wall = |nanos| Some(ClockTime::from(nanos));
-        let expected = AlignedStart { ordered: Some((1000, 7)), wall: wall(3_000_000_000_u64) };
+        let expected = AlignedStart {
+            ordered: Some((1000, 7)),
+            wall: wall(3_000_000_000_u64),
+            is_agreed: true,
+        };
         assert_eq!(found.start_of(0, 0), expected);
         let expected = AlignedStart {
             ordered: Some((5_000_001_000, 10_000_007)),
             wall: wall(8_000_000_000_u64),
+            is_agreed: false,
         };
         assert_eq!(found.start_of(1, 0), expected);
         assert_eq!(found.start_of(2, 0), AlignedStart::default());
@@ -244,7 +283,8 @@ mod tests {
         let gated = GATED.replace(r#""step":0"#, r#""step":1"#);
         let lines = [first.as_str(), GATED, resumed, second.as_str(), gated.as_str()];
         let found = starts("1970-01-01T00:00:02Z", &lines);
-        assert_eq!(found.start_of(1, 0), AlignedStart { ordered: Some((1000, 7)), wall: None });
+        let expected = AlignedStart { ordered: Some((1000, 7)), wall: None, is_agreed: true };
+        assert_eq!(found.start_of(1, 0), expected);
     }
 
     fn span(start: AlignedStart, interval: Nanos) -> StepSpan {
@@ -265,8 +305,23 @@ mod tests {
             interval,
             rate: 1.0,
             p99_ns: None,
-            storage: None,
+            storage: StorageIdentity::default(),
         }
+    }
+
+    #[test]
+    fn a_start_is_agreed_if_every_host_had_an_order_for_it() {
+        let is_agreed = |hosts: [bool; 2]| {
+            let spans = hosts.map(|is_agreed| {
+                let start = AlignedStart { ordered: Some((0, 0)), wall: Some(0), is_agreed };
+                span(start, Nanos::from_secs(1))
+            });
+            let window = |has_order| CommonWindow::new(&[&spans[0], &spans[1]], has_order);
+            assert!(!window(false).unwrap().is_agreed());
+            window(true).unwrap().is_agreed()
+        };
+        assert!(is_agreed([true, true]));
+        assert!(!is_agreed([true, false]));
     }
 
     #[test]
@@ -287,7 +342,7 @@ mod tests {
     #[test]
     fn a_window_begins_with_the_last_start_after_the_ramp_and_has_whole_intervals_alone() {
         let second = Nanos::from_secs(1);
-        let at = |start: ClockTime| AlignedStart { ordered: None, wall: Some(start) };
+        let at = |start| AlignedStart { wall: Some(start), ..AlignedStart::default() };
         let (early, late) = (span(at(0), second), span(at(500_000_000), second));
         let window = CommonWindow::new(&[&early, &late], true).unwrap();
         let expected = (Nanos::from_millis(500), Nanos::from_millis(3500), false);

@@ -39,7 +39,7 @@ pub struct RunEvidence {
 }
 
 /// Gathers what one run shows; a step's histograms are merged as they come, and dropped at its end.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Analyser {
     manifest: Manifest,
     plan: Plan,

@@ -92,7 +92,7 @@ fn writes_nothing(plan: &Plan, step: &Step) -> bool {
 }
 
 /// What one stream of a step has shown so far.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct StreamState {
     started: StreamStarted,
     /// Sums over the measured phase.

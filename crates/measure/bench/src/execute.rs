@@ -401,6 +401,10 @@ impl RecordSink<'_> {
         // The record last: it takes the event, and a failure of it ends the run.
         self.analyser.observe(&event);
         self.observer.event(self.plan, &event);
+        if self.observer.wants_results() {
+            let so_far = self.analyser.clone().finish(String::new());
+            self.observer.results_so_far(&so_far.findings);
+        }
         // Syncing waits for the disk below the record: at ends alone, where nothing is measured.
         match event.must_last(self.plan) {
             true => self.writer.write_synced(at, event),

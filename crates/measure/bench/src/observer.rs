@@ -2,6 +2,7 @@
 
 use std::io;
 
+use durio_analyse::Findings;
 use durio_command::ProgressObserver;
 use durio_plan::Plan;
 use durio_record::Event;
@@ -22,6 +23,14 @@ pub trait RunObserver {
 
     /// A file is being laid out.
     fn layout(&mut self, plan: &Plan, progress: LayoutProgress);
+
+    /// Whether it wants the results so far, now that an event has come.
+    fn wants_results(&mut self) -> bool {
+        false
+    }
+
+    /// Takes the results so far, which are not judged.
+    fn results_so_far(&mut self, _findings: &Findings) {}
 }
 
 /// Keeps the lines, for tests.

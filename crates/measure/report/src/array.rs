@@ -5,8 +5,8 @@
 
 use durio_base::{Bytes, RaidLevel};
 use durio_observe::{
-    ArrayExamination, ArrayScrub, ArrayShape, ArrayState, ArrayStatus, ExaminedDevice,
-    MemberStanding, MemberStatus,
+    ArrayExamination, ArrayList, ArrayScrub, ArrayShape, ArrayState, ArrayStatus, ExaminedDevice,
+    ListedArray, MemberStanding, MemberStatus,
 };
 
 use crate::Report;
@@ -37,6 +37,48 @@ impl Report for ArrayStatus {
         document.records = Table::records(&columns(), rows);
         document
     }
+}
+
+impl Report for ArrayList {
+    fn document(&self) -> Document {
+        let mut section = Section::default();
+        if self.arrays.is_empty() {
+            section.note("no array is served now; durio raid start serves one");
+        }
+        section.table(Table::shown(&list_columns(), &self.arrays));
+        let mut document = Document::new("durio raid", "served arrays");
+        document.push(section);
+        document.records = Table::records(&list_columns(), &self.arrays);
+        document
+    }
+}
+
+fn list_columns() -> Vec<Column<ListedArray>> {
+    vec![
+        words(both("name", "array", |listed| {
+            of_status(listed, |status| Cell::text(&status.shape.name))
+        })),
+        words(both("socket", "socket", |listed| Cell::text(&listed.socket))),
+        words(both("served_at", "served at", |listed| {
+            of_status(listed, |status| Cell::text(&status.served_at))
+        })),
+        words(shown("state", |listed| match (&listed.status, &listed.problem) {
+            (Some(status), _) => {
+                let (tone, words) = standing_words(status);
+                Cell::Word(tone, words)
+            }
+            (None, why) => {
+                let why = why.as_deref().unwrap_or_default();
+                Cell::Word(Tone::Bad, format!("no answer: {why}"))
+            }
+        })),
+        record("state", |listed| of_status(listed, |status| Cell::saved(&status.state))),
+        record("problem", |listed| Cell::of(listed.problem.as_ref(), Cell::text)),
+    ]
+}
+
+fn of_status(listed: &ListedArray, cell: impl FnOnce(&ArrayStatus) -> Cell) -> Cell {
+    Cell::of(listed.status.as_ref(), cell)
 }
 
 /// What a user may rely on now, in one line.

@@ -340,12 +340,15 @@ const fn tone(figure: &FigureComparison) -> Tone {
 
 /// Two sides' latencies over the nines of the quantile, a line per repeat.
 fn overlay(pair: &Pair, step: &StepComparison) -> Chart {
-    let sides = [(&pair.baseline, Colour::First), (&pair.other, Colour::Second)];
+    let sides = [
+        (&pair.baseline, Colour::First, Style::Line),
+        (&pair.other, Colour::Second, Style::Dashes),
+    ];
     let mut series = Vec::new();
-    for (curves, (name, colour)) in step.curves.iter().zip(sides) {
+    for (curves, (name, colour, style)) in step.curves.iter().zip(sides) {
         // A single point makes no line, but would still have its colour in the legend.
         let drawable = curves.iter().filter(|curve| curve.len() > 1).take(LINES_MAX);
-        let line = |curve| ChartSeries::new(name, colour, Style::Line, tail(curve, POINTS_MAX));
+        let line = |curve| ChartSeries::new(name, colour, style, tail(curve, POINTS_MAX));
         series.extend(drawable.map(|curve: &Vec<CurvePoint>| line(curve)));
     }
     let title = format!(

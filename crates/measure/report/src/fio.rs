@@ -23,6 +23,7 @@ use std::io;
 use std::time::{Duration, SystemTime};
 
 use durio_analyse::{Findings, IntervalPoint, KeptInterval, WorkloadFindings};
+use durio_base::visible_lines;
 use durio_fio::import::{LogKind, LogRequest, ResultRow, ResultShape, StreamPlace};
 use durio_fio::job_file::{OutputFormat, PrintSettings};
 use durio_fio::json::{DiskCounters, DiskUtil, FioOutput, OptionPairs};
@@ -32,7 +33,6 @@ use durio_observe::DeviceCounters;
 use durio_record::{FolderName, OperationName, Phase};
 
 use crate::figures::{grouped, precise};
-use crate::visible::visible_lines;
 
 /// The version in the results: a parser finds the fio whose format it is, a reader learns which
 /// program wrote it.
@@ -49,6 +49,8 @@ pub struct FioRequest<'a> {
     pub global_options: OptionPairs,
     /// The formats, in the order of the command line.
     pub printing: &'a PrintSettings,
+    /// Whether a text begins with the lines about the jobs; results after the first have none.
+    pub has_head: bool,
     /// When it is printed.
     pub now: SystemTime,
     /// How long the program has been running.
@@ -90,7 +92,7 @@ pub fn write_fio(
     let mut formats = request.printing.formats.clone();
     // fio prints them in a fixed order, whatever --output-format lists first.
     formats.sort();
-    if request.printing.is_for_people() {
+    if request.has_head && request.printing.is_for_people() {
         let heads: Vec<_> =
             request.shape.jobs.iter().filter_map(|job| options::head(findings, job)).collect();
         // Job names and paths are of other hands; fio prints them as they are.

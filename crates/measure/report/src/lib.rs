@@ -37,7 +37,6 @@ mod runs;
 mod stack;
 mod stack_tree;
 mod typical;
-mod visible;
 mod watch;
 
 use std::io;
@@ -60,7 +59,6 @@ pub use render::{Format, write, write_document};
 pub use runs::ShownRuns;
 pub use stack_tree::{STACK_SCHEMA, Stacks};
 pub use typical::ShownTypical;
-pub use visible::{visible, visible_lines};
 pub use watch::{WatchedLocation, WatchedProbe};
 
 use document::{DetailLevel, Document};

@@ -5,25 +5,36 @@
 use durio_analyse::each_once;
 use durio_base::{Bytes, Nanos};
 use durio_plan::{
-    FileLayout, Limit, Load, Plan, Role, Rounds, SectionKind, Step, Target, TargetKind, Until,
+    FileLayout, Limit, Load, Plan, Role, Rounds, SectionKind, Step, Target, TargetKind,
+    TargetWrites, Until,
 };
 use durio_workload::{CacheMode, Pattern, PerMille, Skew};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::Report;
 use crate::document::{Cell, Document, Section, Table, Tone};
 use crate::figures::counted;
 
-/// A plan, and the obstacles to running it. The JSON document is the plan alone, as a run folder
-/// has it.
-#[derive(Debug, Serialize)]
-#[serde(transparent)]
+/// A plan, and the obstacles to running it. The JSON document is the plan as a run folder has it, with
+/// the most that it writes to each target.
+#[derive(Debug)]
 pub struct ShownPlan<'a> {
     /// The plan to show.
     pub plan: &'a Plan,
     /// Why it cannot run here, a sentence each.
-    #[serde(skip)]
     pub obstacles: &'a [String],
+}
+
+impl Serialize for ShownPlan<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct PlanDocument<'p> {
+            #[serde(flatten)]
+            plan: &'p Plan,
+            writes: Vec<TargetWrites>,
+        }
+        PlanDocument { plan: self.plan, writes: self.plan.writes() }.serialize(serializer)
+    }
 }
 
 impl Report for ShownPlan<'_> {

@@ -13,13 +13,13 @@ pub(crate) mod text;
 
 use std::{fmt, io};
 
+use durio_base::is_hidden;
 use durio_judge::summary::{Summary, SummaryVerdict};
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::{Formatter, PrettyFormatter};
 
 use crate::document::{Document, Tone};
-use crate::visible::is_hidden;
 use crate::{Options, Report};
 
 /// The tone of a summary's first word.

@@ -21,6 +21,7 @@ macro_rules! shipped {
 
 const CAMPAIGNS: &[ShippedSpec] = shipped![
     "specs/":
+    "check",
     "db-ladder",
     "db-ladder-as-published",
     "drive-ladder",

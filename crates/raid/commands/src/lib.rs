@@ -26,7 +26,7 @@ use durio_raid::{Id, MemberTable};
 pub use create::{CreateArray, create_array};
 pub use devices::examine_array;
 pub use front::FrontChoice;
-pub use orders::{ArrayAnswer, ArrayOrder, EraseConsent, order_array};
+pub use orders::{ArrayAnswer, ArrayOrder, EraseConsent, list_arrays, order_array};
 pub use serve::{ServeArray, serve_array};
 
 /// A new name for an array or a member.

@@ -3,13 +3,17 @@
 //! A device that was given up stays claimed, so that no other process takes it, until it is
 //! removed.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use durio_command::{CommandError, Permission, error_chain};
 use durio_nbd::{ArrivedOrder, Socket, control_of, send_answer, send_order};
-use durio_observe::{ArrayState, ArrayStatus, MemberStanding, MemberStatus};
+use durio_observe::{
+    ArrayList, ArrayState, ArrayStatus, ListedArray, MemberStanding, MemberStatus, RunningProgram,
+    running_programs,
+};
 use durio_raid::layout;
 use durio_raid::server::{
     ArrayHandle, DEVICES_MAX, DeviceCounters, ServerError, ServerStatus, make_blank,
@@ -28,6 +32,8 @@ use super::{random_id, shape_of, standing_of};
 const PASSING: Duration = Duration::from_secs(5);
 /// How long an answer may take; an end waits for requests, and these for members.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// The same for a list, which one server that hangs must not hold up.
+const LIST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// An array that is served, for orders.
 #[derive(Debug)]
@@ -113,7 +119,44 @@ impl EndOrder {
 
 /// Sends an order to an array that is served at this socket.
 pub fn order_array(socket: &Path, order: &ArrayOrder) -> Result<ArrayStatus, CommandError> {
-    let answer = send_order(&control_of(socket), order, PATIENCE).map_err(|error| {
+    order_within(socket, order, PATIENCE)
+}
+
+/// The arrays that are served now by this user's programs; for root, by all.
+pub fn list_arrays() -> ArrayList {
+    let user = rustix::process::geteuid();
+    let programs = running_programs(&["durio"]).into_iter();
+    let own = programs.filter(|program| user.is_root() || program.user == user.as_raw());
+    let sockets: BTreeSet<PathBuf> = own.filter_map(|program| socket_of_server(&program)).collect();
+    let arrays = sockets.into_iter().map(|socket| {
+        let (status, problem) = match order_within(&socket, &ArrayOrder::Status, LIST_PATIENCE) {
+            Ok(status) => (Some(status), None),
+            Err(error) => (None, Some(error_chain(&error))),
+        };
+        ListedArray { socket: socket.display().to_string(), status, problem }
+    });
+    ArrayList::new(arrays.collect())
+}
+
+/// The socket that `durio raid start` serves, if this program is one.
+fn socket_of_server(program: &RunningProgram) -> Option<PathBuf> {
+    let words = program.arguments.get(1..)?;
+    if !words.windows(2).any(|pair| *pair == ["raid", "start"]) {
+        return None;
+    }
+    let option = words.iter().position(|word| word == "--socket");
+    let apart = option.and_then(|at| words.get(at + 1)).map(String::as_str);
+    let socket = apart.or_else(|| words.iter().find_map(|word| word.strip_prefix("--socket=")))?;
+    let path = program.directory.clone().unwrap_or_default().join(socket);
+    path.is_absolute().then_some(path)
+}
+
+fn order_within(
+    socket: &Path,
+    order: &ArrayOrder,
+    patience: Duration,
+) -> Result<ArrayStatus, CommandError> {
+    let answer = send_order(&control_of(socket), order, patience).map_err(|error| {
         CommandError::cannot(error)
             .hint("is an array served there? durio raid start --socket PATH DEV... serves one")
     })?;

@@ -1,16 +1,18 @@
 //! `bench fleet-hosts`: how often verdicts on hosts are wrong, by simulated campaigns.
 //!
 //! Prints for durio's rules and for those in common use how many innocent hosts they name, and how many
-//! slow ones they find. The model is in durio-hosts' simulation.rs; a seed gives the same table.
+//! slow ones they find. The model is in simulation.rs; a seed gives the same table.
+
+mod simulation;
 
 use anyhow::Result;
 use durio_base::stats::least_squares::{mean, median, robust_deviation};
 use durio_hosts::HostVerdict;
-use durio_hosts::simulation::{FleetModel, SimulatedFleet, rates};
 
 use super::figures::{self, BenchGoal};
 use super::machine;
 use super::session::Interrupt;
+use simulation::{FleetModel, SimulatedFleet, rates};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct FleetHostsArguments {

@@ -100,9 +100,13 @@ fn copyright(mit: &[u8], apache: &[u8]) -> Vec<u8> {
 fn extras() -> Result<Vec<PackageFile>> {
     let root = cargo::workspace_root().join("contrib");
     let mut found = Vec::new();
-    for folder in folder_names(&root)? {
-        for name in file_names(&root.join(&folder))? {
-            let bytes = fs::read(root.join(&folder).join(&name))?;
+    // A role of Ansible has folders in its folder.
+    let mut folders = folder_names(&root)?;
+    while let Some(folder) = folders.pop() {
+        let path = root.join(&folder);
+        folders.extend(folder_names(&path)?.into_iter().map(|name| format!("{folder}/{name}")));
+        for name in file_names(&path)?.into_iter().filter(|name| path.join(name).is_file()) {
+            let bytes = fs::read(path.join(&name))?;
             let is_unit = name.ends_with(".service") || name.ends_with(".timer");
             let place = match is_unit {
                 true => format!("{UNITS}/{name}"),

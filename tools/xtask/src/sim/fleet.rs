@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use durio_agree::FleetFault;
-use durio_agree::sim::{Tally, simulate, trace};
+use durio_agree::sim::{CampaignTally, simulate, trace};
 
 /// Campaigns in which a planted fault must be found.
 const FAULT_SEEDS: u64 = 20_000;
@@ -68,8 +68,8 @@ pub(super) fn run(arguments: &FleetArguments) -> bool {
     true
 }
 
-fn print_tally(tally: &Tally, seconds: f64) {
-    let Tally { campaigns, messages, lost, doubled, .. } = *tally;
+fn print_tally(tally: &CampaignTally, seconds: f64) {
+    let CampaignTally { campaigns, messages, lost, doubled, .. } = *tally;
     println!("{campaigns} campaigns, {:.0} per second", campaigns as f64 / seconds);
     println!("{messages} messages, {lost} lost, {doubled} doubled");
     println!(

@@ -33,7 +33,7 @@ fn wrapped(inner: &[u8]) -> Vec<u8> {
 }
 
 fn read(bytes: &[u8]) -> Option<SparseHistogram> {
-    PayloadReader::new().read(STANDARD.encode(bytes).as_bytes())
+    PayloadReader::default().read(STANDARD.encode(bytes).as_bytes())
 }
 
 /// What is read at all is what the crate reads too.
@@ -55,7 +55,7 @@ fn the_smallest_and_the_largest_entry_are_read() {
 
 #[test]
 fn the_buffers_of_one_entry_leave_nothing_in_the_next() {
-    let mut reader = PayloadReader::new();
+    let mut reader = PayloadReader::default();
     let entries = [of(&[(5, 1), (1 << 40, 3)]), of(&[(7, 2)]), of(&[])];
     for entry in &entries {
         let text = STANDARD.encode(compressed(entry));
@@ -168,7 +168,7 @@ proptest! {
 
     #[test]
     fn any_text_is_no_panic(text in prop::collection::vec(any::<u8>(), 0..300)) {
-        PayloadReader::new().read(&text);
+        PayloadReader::default().read(&text);
         agrees_if_read(&wrapped(&text));
     }
 }

@@ -4,9 +4,11 @@
 //! returns an exit code. Notes and warnings go to stderr, or to stdout if that has no results:
 //! programs that call fio take any output on stderr for an error.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
+use std::rc::Rc;
 use std::time::{Instant, SystemTime};
 
 use durio_analyse::{Findings, RunState, WarningFinding};
@@ -14,8 +16,10 @@ use durio_bench::RunOutcome;
 use durio_command::CommandError;
 use durio_fio::import::{ResultShape, StreamPlace};
 use durio_fio::job_file::{PrintSettings, Question, option_help};
+use durio_fio::json::OptionPairs;
 use durio_report::{FioRequest, fio_logs, fio_version, has_unrecorded_parts, write_fio};
 
+use super::status::{StatusObserver, StatusOutput};
 use super::{ImportedJobs, import_file, parse, planning, running};
 use crate::exit_code::Exit;
 use crate::measure::begin;
@@ -43,12 +47,26 @@ pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, Command
     let execution = begin("fio", options)?.with_histograms();
     let settings = running(&execution, options);
     let imported = import_file(&file, options.permission(), &settings)?;
-    let mut results = Results::open(printing, &imported)?;
-    imported.notes.iter().try_for_each(|note| results.remark(note))?;
+    let results = Rc::new(Results::open(began, printing, &imported)?);
+    imported.notes.iter().try_for_each(|line| results.note(line))?;
     let stop = stop_on_signals()?;
     let terminal = Terminal::new(options.quiet || is_quiet);
+    let output = printing.status_interval.map(|interval| StatusOutput {
+        interval,
+        print: {
+            let (results, shape) = (Rc::clone(&results), imported.shape.clone());
+            Rc::new(move |findings| {
+                let mut shape = shape.clone();
+                if keep_measured(&mut shape, findings) {
+                    // A failed write fails again at the end of the run, where it is an error.
+                    let _ = results.write(findings, &shape);
+                }
+            })
+        },
+    });
+    let observer = StatusObserver { terminal: &terminal, output };
     let (plan, held) = (&imported.plan, imported.held.clone());
-    let RunOutcome { findings, outcome } = execution.execute(plan, held, &stop, &terminal)?;
+    let RunOutcome { findings, outcome } = execution.execute(plan, held, &stop, &observer)?;
     let mut imported = imported;
     let exit = match outcome {
         Ok(outcome) => Ok(Exit::from(outcome)),
@@ -62,15 +80,7 @@ pub(super) fn run(words: &[String], options: &Measuring) -> Result<Exit, Command
         }
         Err(error) => return Err(error),
     };
-    let request = FioRequest {
-        shape: &imported.shape,
-        global_options: imported.global_options.clone(),
-        printing,
-        now: SystemTime::now(),
-        elapsed: began.elapsed(),
-        process: std::process::id(),
-    };
-    results.write(&findings, &request)?;
+    results.write(&findings, &imported.shape)?;
     write_logs(&findings, &imported)?;
     results.remark_all(&findings, &imported)?;
     exit
@@ -103,12 +113,22 @@ fn say_option(name: &str) -> Result<Exit, CommandError> {
 struct Results {
     /// The file of `--output`, else stdout.
     file: Option<(String, File)>,
+    printing: PrintSettings,
+    global_options: OptionPairs,
+    /// When the program started.
+    began: Instant,
+    /// Results were written, after the lines about the jobs that come once.
+    has_head: Cell<bool>,
 }
 
 impl Results {
     /// Makes the file, and sees to it that those of the logs can be made.
     // Before the run, so that unwritable results do not show only at its end.
-    fn open(printing: &PrintSettings, imported: &ImportedJobs) -> Result<Self, CommandError> {
+    fn open(
+        began: Instant,
+        printing: &PrintSettings,
+        imported: &ImportedJobs,
+    ) -> Result<Self, CommandError> {
         for log in &imported.shape.logs {
             let folder =
                 Path::new(&log.prefix).parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -122,7 +142,13 @@ impl Results {
             let file = File::create(name).map_err(|error| cannot_write(name, error))?;
             Ok((name.clone(), file))
         };
-        Ok(Self { file: printing.output.as_ref().map(open).transpose()? })
+        Ok(Self {
+            file: printing.output.as_ref().map(open).transpose()?,
+            printing: printing.clone(),
+            global_options: imported.global_options.clone(),
+            began,
+            has_head: Cell::new(false),
+        })
     }
 
     fn remark(&self, line: &str) -> Result<(), CommandError> {
@@ -135,11 +161,36 @@ impl Results {
         }
     }
 
-    fn write(&mut self, findings: &Findings, request: &FioRequest<'_>) -> Result<(), CommandError> {
+    /// The same, in lines that fit.
+    fn note(&self, line: &str) -> Result<(), CommandError> {
+        let width = match self.file {
+            Some(_) => output::columns(&io::stdout()),
+            None => output::columns(&io::stderr()),
+        };
+        self.remark(&output::folded(line, width))
+    }
+
+    pub(super) fn write(
+        &self,
+        findings: &Findings,
+        shape: &ResultShape,
+    ) -> Result<(), CommandError> {
+        let request = FioRequest {
+            shape,
+            global_options: self.global_options.clone(),
+            printing: &self.printing,
+            has_head: !self.has_head.replace(true),
+            now: SystemTime::now(),
+            elapsed: self.began.elapsed(),
+            process: std::process::id(),
+        };
         let mut bytes = Vec::new();
-        write_fio(findings, request, &mut bytes).map_err(|error| cannot_write("memory", error))?;
-        match &mut self.file {
-            Some((name, file)) => file.write_all(&bytes).map_err(|error| cannot_write(name, error)),
+        write_fio(findings, &request, &mut bytes).map_err(|error| cannot_write("memory", error))?;
+        match &self.file {
+            Some((name, file)) => {
+                let mut file: &File = file;
+                file.write_all(&bytes).map_err(|error| cannot_write(name, error))
+            }
             None => output::answer(&bytes),
         }
     }
@@ -147,13 +198,13 @@ impl Results {
     /// Prints durio's doubts, what it did not record, and the place of the record.
     fn remark_all(&self, findings: &Findings, imported: &ImportedJobs) -> Result<(), CommandError> {
         if has_unrecorded_parts(findings, &imported.shape.logs) {
-            self.remark(
+            self.note(
                 "note: write_lat_log: there is no _slat and no _clat log, as durio records submit \
                  and completion latency only in total",
             )?;
         }
         for warning in &findings.warnings {
-            self.remark(&line_of(warning))?;
+            self.note(&line_of(warning))?;
         }
         self.remark(&format!("note: the record is in {}", findings.run_folder))
     }

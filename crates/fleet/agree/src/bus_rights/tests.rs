@@ -113,6 +113,16 @@ accounts {
 }
 
 #[test]
+fn users_of_a_sites_server_have_the_same_rights_in_all_campaigns() {
+    let expected = r#"# coordinator
+permissions: { publish: { allow: ["c.*.all.>", "c.*.to.>", "_INBOX.>"] }, subscribe: { allow: ["c.*.h.>", "_INBOX.coordinator.>"] } }
+# db1.example
+permissions: { publish: { allow: ["c.*.h.db1,example.>"] }, subscribe: { allow: ["c.*.all.>", "c.*.to.db1,example.>", "_INBOX.db1,example.>"] }, allow_responses: { max: 1, expires: "1m" } }
+"#;
+    assert_eq!(site_permissions(&["db1.example".to_owned()]), expected);
+}
+
+#[test]
 fn beyond_loopback_a_server_needs_tls() {
     let error = server_configuration(&settings("10.0.0.1", None)).unwrap_err();
     assert_eq!(error_chain(&error), "a bus on 10.0.0.1 needs TLS: it listens beyond this machine");

@@ -12,7 +12,7 @@ use durio_base::Nanos;
 use durio_record::fleet::{Barrier, CampaignEvent, CampaignOutcome, HostState, LostPolicy};
 
 use super::CoordinatorMachine;
-use super::views::{BarrierAttempt, HostView, OrderedBarrier, Stage};
+use super::views::{BarrierAttempt, BarrierStage, HostView, OrderedBarrier};
 use crate::clock::{PROBES, later, on_coordinator};
 use crate::message::{
     Body, CampaignStep, HostStatus, OrderedStart, PlannedStep, StartOrder, TimetableEntry,
@@ -54,8 +54,8 @@ impl CoordinatorMachine {
             return;
         }
         self.barrier = match &barrier.stage {
-            Stage::Ordered(_) => self.watch_start(barrier),
-            Stage::Probing { since } => {
+            BarrierStage::Ordered(_) => self.watch_start(barrier),
+            BarrierStage::Probing { since } => {
                 let is_done = |&at: &usize| self.hosts[at].series.is_done(self.now);
                 let is_over = self.now.saturating_sub(*since) > PROBING_MAX;
                 if barrier.hosts.iter().all(is_done) || is_over {
@@ -96,7 +96,7 @@ impl CoordinatorMachine {
         let now = self.now;
         hosts.iter().for_each(|&at| self.hosts[at].begin_series(PROBES, now));
         let attempt = tried.saturating_add(1);
-        Some(BarrierAttempt { step, attempt, hosts, stage: Stage::Probing { since: now } })
+        Some(BarrierAttempt { step, attempt, hosts, stage: BarrierStage::Probing { since: now } })
     }
 
     /// Hosts that still lay out long after half of the others are named, and left behind or waited
@@ -159,7 +159,7 @@ impl CoordinatorMachine {
         self.event(event);
         let (acknowledged, started) = (BTreeMap::new(), BTreeMap::new());
         barrier.stage =
-            Stage::Ordered(OrderedBarrier { since: now, at, lead, acknowledged, started });
+            BarrierStage::Ordered(OrderedBarrier { since: now, at, lead, acknowledged, started });
         Some(barrier)
     }
 
@@ -203,7 +203,7 @@ impl CoordinatorMachine {
 
     fn watch_start(&mut self, mut barrier: BarrierAttempt) -> Option<BarrierAttempt> {
         let (step, attempt, now) = (barrier.step, barrier.attempt, self.now);
-        let Stage::Ordered(ordered) = &mut barrier.stage else { return Some(barrier) };
+        let BarrierStage::Ordered(ordered) = &mut barrier.stage else { return Some(barrier) };
         for &at in &barrier.hosts {
             let view = &self.hosts[at];
             let Some(status) = &view.status else { continue };
@@ -236,7 +236,7 @@ impl CoordinatorMachine {
     }
 
     fn pass(&mut self, barrier: &BarrierAttempt, step: CampaignStep) {
-        let Stage::Ordered(ordered) = &barrier.stage else { return };
+        let BarrierStage::Ordered(ordered) = &barrier.stage else { return };
         let started = |at: &usize| ordered.started.get(at).copied();
         let starts: Vec<Nanos> = barrier.hosts.iter().filter_map(started).collect();
         let first = starts.iter().min().copied().unwrap_or_default();
@@ -256,7 +256,7 @@ impl CoordinatorMachine {
     fn cancel_start(&mut self, barrier: &BarrierAttempt, silent: &[usize]) {
         let (step, attempt) = (barrier.step, barrier.attempt);
         self.attempts = Some((step, attempt));
-        if matches!(barrier.stage, Stage::Ordered(_)) {
+        if matches!(barrier.stage, BarrierStage::Ordered(_)) {
             for &at in &barrier.hosts {
                 self.send(at, Body::Cancel { step, attempt });
             }

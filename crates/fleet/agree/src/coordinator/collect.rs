@@ -8,10 +8,12 @@ use super::{CoordinatorEffect, CoordinatorMachine};
 use crate::fault::FleetFault;
 use crate::message::{Body, PIECE_BYTES};
 
-/// Hosts whose folders are fetched at a time; more are no faster.
+/// Hosts whose folders are fetched at a time; more are not faster.
 const FETCHES_MAX: usize = 8;
 /// A piece that has not come after this long is asked for again.
 const PIECE_WAIT: Nanos = Nanos::from_secs(2);
+/// Times that a piece is asked for again, a minute in all: the host cannot read it.
+const REPEATS_MAX: u32 = 30;
 /// Times that a folder may differ from its digest.
 const FAILURES_MAX: u32 = 3;
 
@@ -49,8 +51,16 @@ impl CoordinatorMachine {
             });
         }
         let Some(file) = run.files.get(fetch.file) else { return self.complete(at) };
-        if fetch.asked.is_some_and(|asked| now.saturating_sub(asked) <= PIECE_WAIT) {
-            return;
+        if let Some(asked) = fetch.asked {
+            if now.saturating_sub(asked) <= PIECE_WAIT {
+                return;
+            }
+            fetch.repeats += 1;
+            if fetch.repeats > REPEATS_MAX {
+                let reason = format!("does not send '{}' of its run folder", file.name);
+                view.fetch = None;
+                return self.record(at, HostState::Failed, Some(reason));
+            }
         }
         fetch.asked = Some(now);
         let body = Body::Fetch {
@@ -87,7 +97,7 @@ impl CoordinatorMachine {
             fetch.digest.begin_file(file);
         }
         fetch.digest.update(&bytes);
-        fetch.asked = None;
+        (fetch.asked, fetch.repeats) = (None, 0);
         fetch.offset += length;
         if fetch.offset == file.bytes {
             (fetch.file, fetch.offset) = (fetch.file + 1, 0);

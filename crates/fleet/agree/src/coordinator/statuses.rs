@@ -7,7 +7,7 @@ use super::views::HostView;
 use super::{CampaignPhase, CoordinatorMachine, LOST_AFTER};
 use crate::clock::{ClockEstimate, PROBES, later, on_coordinator};
 use crate::fault::FleetFault;
-use crate::message::{Body, BusMessage, CampaignStep, HostStatus, Recipient, Verify};
+use crate::message::{Body, BusMessage, CampaignStep, HostStatus, PlanSummary, Recipient, Verify};
 
 /// Boots of a host in one campaign.
 const BOOTS_MAX: usize = 16;
@@ -243,9 +243,20 @@ impl CoordinatorMachine {
         view.is_some_and(|view| view.has_joined && view.lost_since.is_none())
     }
 
+    /// True if the host measures such a step, or its plan is not known because an earlier process had it.
+    pub fn has_step(&self, host: &str, step: u32) -> bool {
+        let plan = self.position(host).and_then(|at| self.hosts[at].plan.as_ref());
+        plan.is_none_or(|plan| plan.steps.iter().any(|planned| planned.step.step == step))
+    }
+
     /// The state that the record has.
     pub fn state(&self, host: &str) -> Option<HostState> {
         self.position(host).map(|at| self.hosts[at].recorded)
+    }
+
+    /// What a host would run.
+    pub fn plan(&self, host: &str) -> Option<&PlanSummary> {
+        self.hosts[self.position(host)?].plan.as_ref()
     }
 
     /// What is known of a host's clock.

@@ -9,6 +9,8 @@ use crate::message::{
     RunSummary, StartOrder, StartedStep,
 };
 
+mod failures;
+
 const CAMPAIGN: &str = "c";
 const FIRST: CampaignStep = CampaignStep { section: Some(0), round: 0, step: 0 };
 /// Clocks of hosts are this far ahead of the coordinator's.
@@ -188,7 +190,7 @@ impl Bench {
             step: CampaignStep { step: number, ..FIRST },
             length_ns: (number < 2).then_some(4_000_000_000),
         };
-        let plan = PlanSummary { plan_digest: "p".to_owned(), steps: (0..4).map(step).collect() };
+        let plan = PlanSummary::new("p", (0..4).map(step).collect());
         for host in hosts {
             assert_eq!(bench.sent_to(host, "plan"), 2, "repeated after 500 ms");
             bench.report(host, |status| {
@@ -225,14 +227,21 @@ impl Bench {
     }
 
     fn run_to_end(&mut self, host: &str, content: &[u8]) {
+        self.end_run(host, content, None);
+    }
+
+    /// A run that was cut has a reason.
+    fn end_run(&mut self, host: &str, content: &[u8], reason: Option<&str>) {
         let mut digest = FolderDigest::default();
         let file = RunFile { name: "events.jsonl".to_owned(), bytes: content.len() as u64 };
         digest.begin_file(&file);
         digest.update(content);
         let name = format!("run-of-{host}");
-        let run = RunSummary { name, partial: false, digest: digest.finish(), files: vec![file] };
+        let (partial, digest) = (reason.is_some(), digest.finish());
+        let run = RunSummary { name, partial, digest, files: vec![file] };
         self.report(host, |status| {
             (status.state, status.run) = (HostState::Ended, Some(run));
+            status.reason = reason.map(str::to_owned);
         });
     }
 
@@ -333,7 +342,7 @@ fn a_host_is_lost_after_1500_ms_by_the_time_inside_its_words_and_comes_back() {
     // In its favour by the bound of its clock, 402 ns.
     let lost = CampaignEvent::HostLost { host: "b".to_owned(), silent_ns: 1_519_999_598 };
     assert!(bench.events().contains(&&lost), "{:?}", bench.events());
-    // What the client kept while it was cut off is no sign of life.
+    // What the client kept while it was cut off does not show life.
     let mut old = bench.statuses["b"].clone();
     old.at_ns = stale;
     bench.say("b", Body::Status(Box::new(old)));
@@ -561,7 +570,7 @@ fn a_twin_that_was_lost_when_the_others_planned_is_refused_when_it_is_back() {
     let plan = |status: &mut HostStatus| {
         status.machine.machine_id = "m".to_owned();
         status.state = HostState::Planned;
-        status.plan = Some(PlanSummary { plan_digest: "p".to_owned(), steps: Vec::new() });
+        status.plan = Some(PlanSummary::new("p", Vec::new()));
     };
     bench.report("a", plan);
     bench.pass(2_000, &["b"]);
@@ -571,30 +580,4 @@ fn a_twin_that_was_lost_when_the_others_planned_is_refused_when_it_is_back() {
     assert_eq!(bench.state("b"), HostState::Refused);
     bench.pass(40, &[]);
     assert_eq!((bench.sent_to("a", "run"), bench.sent_to("b", "run")), (1, 0));
-}
-
-#[test]
-fn too_few_hosts_stop_the_campaign_and_enough_do_not() {
-    for (hosts_min, outcome) in [(1, None), (2, Some(CampaignOutcome::TooFewHosts))] {
-        let mut bench = Bench::armed(&["a", "b"], |policy| policy.hosts_min = hosts_min);
-        bench.report("b", |status| status.state = HostState::Failed);
-        bench.pass(20, &[]);
-        bench.report("a", |status| {
-            if outcome.is_some() {
-                status.state = HostState::Stopped;
-            }
-        });
-        bench.pass(100, &[]);
-        assert_eq!(bench.finished, outcome, "{hosts_min}");
-    }
-}
-
-#[test]
-fn a_host_that_cannot_be_reached_has_failed_unless_it_has_joined() {
-    let mut bench = Bench::new(config(&["a", "b"], |_| {}));
-    bench.report("b", |_| {});
-    for host in ["a", "b"].map(str::to_owned) {
-        bench.give(CoordinatorInput::Unreachable { host, reason: "no route".to_owned() });
-    }
-    assert_eq!((bench.state("a"), bench.state("b")), (HostState::Failed, HostState::Joined));
 }

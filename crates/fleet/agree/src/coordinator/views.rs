@@ -12,7 +12,7 @@ use crate::message::{CampaignStep, FolderDigest, HostStatus, PlanSummary, RunSum
 const LAST_STEP: CampaignStep =
     CampaignStep { section: Some(u32::MAX), round: u32::MAX, step: u32::MAX };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct HostView {
     pub(super) name: String,
     /// The state that the record has.
@@ -45,29 +45,8 @@ pub(super) struct HostView {
 
 impl HostView {
     pub(super) fn new(name: &str, now: Nanos) -> Self {
-        Self {
-            name: name.to_owned(),
-            recorded: HostState::Asked,
-            status: None,
-            boots: Vec::new(),
-            newest: (0, 0),
-            alive: now,
-            has_joined: false,
-            is_late: false,
-            lost_since: None,
-            clock: None,
-            series: ProbeSeries::default(),
-            next_probe: now,
-            next_order: now,
-            refusal: None,
-            stop: None,
-            is_stop_sent: false,
-            plan: None,
-            run: None,
-            unknown: Vec::new(),
-            fetch: None,
-            fetch_failures: 0,
-        }
+        let name = name.to_owned();
+        Self { name, alive: now, next_probe: now, next_order: now, ..Self::default() }
     }
 
     /// Takes part, and its run has not ended.
@@ -129,11 +108,11 @@ pub(super) struct BarrierAttempt {
     pub(super) attempt: u32,
     /// Positions of the hosts.
     pub(super) hosts: Vec<usize>,
-    pub(super) stage: Stage,
+    pub(super) stage: BarrierStage,
 }
 
 #[derive(Debug)]
-pub(super) enum Stage {
+pub(super) enum BarrierStage {
     Probing { since: Nanos },
     Ordered(OrderedBarrier),
 }
@@ -157,4 +136,82 @@ pub(super) struct Fetch {
     pub(super) digest: FolderDigest,
     /// When the present piece was asked for.
     pub(super) asked: Option<Nanos>,
+    /// Times that it was asked for again.
+    pub(super) repeats: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{HostIdentity, StartedStep};
+
+    fn step(number: u32) -> CampaignStep {
+        CampaignStep { section: Some(0), round: 0, step: number }
+    }
+
+    fn says(view: &mut HostView, state: HostState, started: Option<u32>) {
+        let machine = HostIdentity {
+            machine_id: "m".to_owned(),
+            boot_id: "b".to_owned(),
+            version: "0.1.0".to_owned(),
+        };
+        let started = started.map(|number| StartedStep { step: step(number), at_ns: 0 });
+        let (plan, waiting, ordered, run, reason) = (None, None, None, None, None);
+        let status =
+            HostStatus { state, at_ns: 0, machine, plan, waiting, ordered, started, run, reason };
+        (view.recorded, view.status) = (state, Some(status));
+    }
+
+    /// The steps from 0 to 9 of which nothing is known, after a time without a word.
+    fn unknown(
+        view: &mut HostView,
+        before: (HostState, Option<u32>),
+        after: (HostState, Option<u32>),
+    ) -> Vec<u32> {
+        says(view, before.0, before.1);
+        view.lose(Nanos::from_secs(1));
+        assert!(view.lost_since.is_some());
+        says(view, after.0, after.1);
+        view.find();
+        assert_eq!(view.lost_since, None);
+        (0..10).filter(|&number| view.is_unknown(step(number))).collect()
+    }
+
+    #[test]
+    fn steps_that_may_have_run_unheard_are_unknown_and_no_others() {
+        use HostState::{Armed, Ended, Running};
+        let rows = [
+            // The step that ran when it was lost, up to the one that runs now.
+            ((Running, Some(2)), (Running, Some(4)), vec![2, 3, 4]),
+            ((Running, Some(2)), (Running, Some(2)), vec![2]),
+            // Armed, it had ended step 2.
+            ((Armed, Some(2)), (Armed, Some(2)), vec![]),
+            ((Armed, Some(2)), (Armed, Some(3)), vec![3]),
+            ((Armed, Some(2)), (Ended, Some(9)), vec![3, 4, 5, 6, 7, 8, 9]),
+            ((Armed, None), (Armed, None), vec![]),
+            ((Armed, None), (Running, Some(0)), vec![0]),
+            // Its agent was restarted, and does not know what ran.
+            ((Running, Some(6)), (Ended, None), vec![6, 7, 8, 9]),
+            // Nothing ran any more.
+            ((Ended, Some(9)), (Ended, Some(9)), vec![]),
+        ];
+        for (before, after, expected) in rows {
+            let mut view = HostView::new("a", Nanos::ZERO);
+            assert_eq!(unknown(&mut view, before, after), expected, "{before:?} {after:?}");
+        }
+    }
+
+    #[test]
+    fn unknown_steps_stay_unknown_when_the_host_is_lost_again() {
+        use HostState::{Ended, Running};
+        let mut view = HostView::new("a", Nanos::ZERO);
+        unknown(&mut view, (Running, Some(1)), (Running, Some(2)));
+        let twice = unknown(&mut view, (Running, Some(5)), (Running, Some(6)));
+        assert_eq!(twice, [1, 2, 5, 6]);
+        // Also after its run, when no step can be unknown any more.
+        let after_end = unknown(&mut view, (Ended, Some(9)), (Ended, Some(9)));
+        assert_eq!(after_end, [1, 2, 5, 6]);
+        view.forget_all();
+        assert!((0..10).all(|number| view.is_unknown(step(number))));
+    }
 }

@@ -50,7 +50,7 @@ impl Bench {
         let spec = "spec".to_owned();
         let effects = bench.order(Body::Plan { spec_digest: digest(&spec), spec });
         assert_eq!(effects, [HostEffect::Plan { spec: "spec".to_owned() }]);
-        let plan = PlanSummary { plan_digest: "plan".to_owned(), steps: Vec::new() };
+        let plan = PlanSummary::new("plan", Vec::new());
         bench.give(HostInput::Planned(Ok(plan)));
         assert_eq!(bench.machine.state(), HostState::Planned);
         bench
@@ -398,10 +398,63 @@ fn the_order_to_run_is_a_word_for_a_host_that_was_cut_off_for_long() {
 fn the_last_words_of_a_child_that_has_exited_change_nothing() {
     let mut bench = Bench::armed(Barrier::Step);
     bench.give(HostInput::ChildExited(Some("signal 9".to_owned())));
+    bench.give(HostInput::Inspected(Err("no folder".to_owned())));
     for event in [ChildEvent::Ready(NEXT), ChildEvent::Ended { step: 1 }] {
         assert_eq!(bench.give(HostInput::Child(event)), []);
         assert_eq!(bench.machine.state(), HostState::Failed);
     }
+    assert_eq!(bench.machine.reason.as_deref(), Some("signal 9; no folder"));
+}
+
+fn run_summary() -> RunSummary {
+    let name = "r".to_owned();
+    RunSummary { name, partial: false, digest: "d".to_owned(), files: Vec::new() }
+}
+
+#[test]
+fn a_child_that_fails_leaves_a_partial_run_to_collect_and_one_that_ends_a_whole_one() {
+    for failure in [None, Some("signal 9".to_owned())] {
+        let mut bench = Bench::armed(Barrier::Step);
+        bench.start(STEP, 10_600);
+        bench.tick_at(10_550);
+        let effects = bench.give(HostInput::ChildExited(failure.clone()));
+        assert_eq!(effects, [HostEffect::Inspect]);
+        // Its order is not obeyed while the folder is read.
+        assert_eq!(bench.start(NEXT, 10_700), []);
+        bench.give(HostInput::Inspected(Ok(run_summary())));
+        assert_eq!((bench.machine.state(), &bench.machine.reason), (HostState::Ended, &failure));
+        let is_partial = bench.machine.run.as_ref().map(|run| run.partial);
+        assert_eq!(is_partial, Some(failure.is_some()));
+    }
+}
+
+#[test]
+fn a_run_that_reaches_a_limit_of_its_host_ends_with_that_reason() {
+    let limit = || HostInput::Stop("written_max".to_owned());
+    let mut bench = Bench::armed(Barrier::Step);
+    bench.start(STEP, 10_600);
+    bench.tick_at(10_550);
+    assert_eq!(bench.give(limit()), [HostEffect::StopChild]);
+    assert_eq!(bench.give(limit()), [], "once");
+    bench.give(HostInput::ChildExited(Some("interrupted".to_owned())));
+    bench.give(HostInput::Inspected(Ok(run_summary())));
+    assert_eq!(bench.machine.reason.as_deref(), Some("written_max"));
+    assert!(bench.machine.run.as_ref().is_some_and(|run| run.partial));
+}
+
+#[test]
+fn an_earlier_coordinator_is_not_obeyed_once_a_later_one_has_spoken() {
+    let mut bench = Bench::armed(Barrier::Step);
+    let stop = Body::Stop { reason: "r".to_owned() };
+    let earlier = BusMessage { sequence: 1_000, ..bench.message(stop) };
+    let later = BusMessage { incarnation: 2, sequence: 1, ..earlier.clone() };
+    let probe = Body::Probe { nonce: 1, at_ns: 13_000 * MS, clock: None };
+    let effects = bench.give(HostInput::Message(BusMessage { body: probe, ..later.clone() }));
+    assert_eq!(effects.len(), 1, "an answer");
+    assert_eq!(bench.give(HostInput::Message(earlier)), []);
+    assert_eq!(bench.machine.ignored(), 1);
+    let effects = bench.give(HostInput::Message(BusMessage { sequence: 2, ..later }));
+    assert!(effects.contains(&HostEffect::StopChild), "{effects:?}");
 }
 
 #[test]

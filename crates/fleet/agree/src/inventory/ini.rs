@@ -105,9 +105,7 @@ fn add_host(inventory: &mut AnsibleInventory, group: &str, line: &str) -> Result
     let positions = inventory.add_hosts(pattern, group)?;
     for word in variables {
         let (variable, value) = word.split_once('=').ok_or_else(|| no_value(word))?;
-        for position in &positions {
-            inventory.set_host_variable(*position, variable, value);
-        }
+        inventory.set_host_variable(&positions, variable, value);
     }
     Ok(())
 }

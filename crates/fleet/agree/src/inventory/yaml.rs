@@ -175,9 +175,7 @@ fn add_hosts(
             .map_err(|error| error.context(format!("line {line}")))?;
         for (variable, value) in table(variables, &format!("host '{}'", shown(&pattern)))? {
             if let YamlValue::Text(value) = value.value {
-                for position in &positions {
-                    inventory.set_host_variable(*position, &variable, &value);
-                }
+                inventory.set_host_variable(&positions, &variable, &value);
             }
         }
     }

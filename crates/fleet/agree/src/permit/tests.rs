@@ -50,12 +50,18 @@ fn host() -> PermitCase {
         rate: None,
         destroys: false,
     };
-    let plan = PlannedWrites { writes: vec![write], duration: Some(Nanos::from_secs(3600)) };
+    let duration = Some(Nanos::from_secs(3600));
+    let plan = PlannedWrites { writes: vec![write], duration, is_watchable: true };
     PermitCase { folder, file, plan }
 }
 
 impl PermitCase {
+    /// Permitted, and without a watch.
     fn asked(&self, seconds: u64, key: &str) -> Result<(), String> {
+        self.watch(seconds, key).map(|watch| assert_eq!(watch, None))
+    }
+
+    fn watch(&self, seconds: u64, key: &str) -> Result<Option<WriteWatch>, String> {
         let now = UNIX_EPOCH + Duration::from_secs(seconds);
         permitted(&self.plan, PermitSource::File(&self.file), now, key).map_err(|error| {
             assert_eq!(error.kind, CommandErrorKind::CannotMeasure);
@@ -89,6 +95,7 @@ fn what_the_file_permits_is_permitted_up_to_its_limits() {
     host.plan.writes[0].written = Some(Bytes::from_gib(5120));
     assert_eq!(host.refused(), "permit 'data': bytes written 5 TiB exceeds written_max of 4 TiB");
     host.plan.writes[0].written = None;
+    host.plan.is_watchable = false;
     assert_eq!(
         host.refused(),
         "permit 'data': the plan does not limit its bytes written; written_max is 4 TiB"
@@ -103,6 +110,79 @@ fn what_the_file_permits_is_permitted_up_to_its_limits() {
     assert_eq!(host.asked(0, KEY), Ok(()));
     host.plan.writes[0].rate = Some(Bytes::from_mib(201));
     assert_eq!(host.refused(), "permit 'data': write rate 201 MiB/s exceeds rate_max of 200 MiB/s");
+}
+
+#[test]
+fn each_amount_is_permitted_at_its_limit_and_refused_with_one_more() {
+    let limit = 5 << 20;
+    type Set = fn(&mut PlannedWrite, Bytes);
+    let rows: [(&str, Set); 3] = [
+        ("size 5 MiB exceeds size_max of 5 MiB", |write, bytes| write.size = bytes),
+        ("bytes written 5 MiB exceeds written_max of 5 MiB", |write, bytes| {
+            write.written = Some(bytes);
+        }),
+        ("write rate 5 MiB/s exceeds rate_max of 5 MiB/s", |write, bytes| {
+            write.rate = Some(bytes);
+        }),
+    ];
+    for (sentence, set) in rows {
+        let mut host = host();
+        let amounts = Some(Bytes::new(limit));
+        let permit = &mut host.file.permits[0];
+        (permit.size_max, permit.written_max, permit.rate_max) = (amounts, amounts, amounts);
+        let write = &mut host.plan.writes[0];
+        (write.size, write.written, write.rate) = (Bytes::new(limit), amounts, amounts);
+        assert_eq!(host.asked(0, KEY), Ok(()), "{sentence}");
+        set(&mut host.plan.writes[0], Bytes::new(limit + 1));
+        assert_eq!(host.refused(), format!("permit 'data': {sentence}"));
+    }
+    let mut host = host();
+    let limit = Nanos::from_secs(60);
+    host.file.limits.duration_max = Some(limit);
+    host.plan.duration = Some(limit);
+    assert_eq!(host.asked(0, KEY), Ok(()));
+    host.plan.duration = Some(Nanos::new(limit.get() + 1));
+    assert!(host.refused().contains("exceeds duration_max of 1 min"), "{}", host.refused());
+}
+
+#[test]
+fn a_run_that_time_alone_limits_is_watched_by_the_smallest_of_its_permits() {
+    let mut host = host();
+    host.plan.writes[0].written = None;
+    let watch = host.watch(0, KEY).unwrap();
+    assert_eq!(watch, Some(WriteWatch::new("data", Bytes::from_gib(4096))));
+    // A second target that is limited by its plan.
+    host.plan
+        .writes
+        .push(PlannedWrite { written: Some(Bytes::ZERO), ..host.plan.writes[0].clone() });
+    host.plan.writes[1].target = "raw".to_owned();
+    host.plan.writes[1].place =
+        WritePlace::Device { path: "/dev/sdx".into(), serial: "S64G".to_owned() };
+    host.file.permits[1].written_max = Some(Bytes::from_gib(7));
+    assert_eq!(host.watch(0, KEY).unwrap(), watch);
+    host.plan.writes[1].written = None;
+    assert_eq!(host.watch(0, KEY), Ok(Some(WriteWatch::new("raw", Bytes::from_gib(7)))));
+    (host.file.permits[0].written_max, host.file.permits[1].written_max) = (None, None);
+    assert_eq!(host.asked(0, KEY), Ok(()), "nothing to watch for");
+}
+
+#[test]
+fn a_watched_run_ends_if_it_would_have_written_too_much_by_the_next_look() {
+    let mut watch = WriteWatch::new("data", Bytes::from_kib(100));
+    let mut note = |millis: u64, kib: Option<u64>| {
+        let now = Nanos::from_millis(millis);
+        let before = now.get().checked_sub(1).map(Nanos::new);
+        assert!(watch.is_due(now) && before.is_none_or(|before| !watch.is_due(before)));
+        watch.note(now, kib.map(Bytes::from_kib))
+    };
+    assert_eq!(note(0, Some(40)), None);
+    assert_eq!(note(500, Some(70)), None);
+    // As much again would be 100 KiB.
+    assert_eq!(note(1_000, Some(85)), None);
+    let reason = "the run has written 93 KiB; written_max of permit 'data' is 100 KiB";
+    assert_eq!(note(1_500, Some(93)), Some(reason.to_owned()));
+    let reason = "cannot see how much the run writes; written_max of permit 'data' is 100 KiB";
+    assert_eq!(note(2_000, None), Some(reason.to_owned()));
 }
 
 #[test]
@@ -255,7 +335,8 @@ fn by_ssh_without_a_file_only_new_files_in_the_folders_of_the_operator() {
     let targets = [("data".to_owned(), PathBuf::from(host.place()))];
     let asked = |host: &PermitCase| {
         let source = PermitSource::Targets(&targets);
-        permitted(&host.plan, source, UNIX_EPOCH, "").map_err(|error| error_chain(&error))
+        let watch = permitted(&host.plan, source, UNIX_EPOCH, "");
+        watch.map(|watch| assert_eq!(watch, None)).map_err(|error| error_chain(&error))
     };
     assert_eq!(asked(&host), Ok(()));
     host.plan.writes[0].destroys = true;

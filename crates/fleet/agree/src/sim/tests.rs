@@ -12,7 +12,7 @@ const FAULT_SEEDS: u64 = 3_000;
 fn no_promise_is_broken_in_two_hundred_campaigns() {
     let (tally, violation) = simulate(1, 200, None);
     assert_eq!(violation, None);
-    let Tally { campaigns, lost, doubled, kills, resumes, cuts, .. } = tally;
+    let CampaignTally { campaigns, lost, doubled, kills, resumes, cuts, .. } = tally;
     assert_eq!(campaigns, 200);
     let rare = [lost, doubled, kills, resumes, cuts, tally.barriers_cancelled, tally.losses];
     let common = [tally.starts, tally.collected];

@@ -11,7 +11,7 @@ pub(super) const SECOND: u64 = 1_000 * MS;
 
 /// What happened in simulated campaigns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally {
+pub struct CampaignTally {
     pub campaigns: u64,
     pub messages: u64,
     /// Of those, by loss, cut links and a bus that was down.
@@ -26,22 +26,6 @@ pub struct Tally {
     pub starts: u64,
     pub collected: u64,
     pub losses: u64,
-}
-
-impl Tally {
-    pub(super) fn add(&mut self, other: &Self) {
-        self.campaigns += other.campaigns;
-        self.messages += other.messages;
-        self.lost += other.lost;
-        self.doubled += other.doubled;
-        self.kills += other.kills;
-        self.resumes += other.resumes;
-        self.cuts += other.cuts;
-        self.barriers_cancelled += other.barriers_cancelled;
-        self.starts += other.starts;
-        self.collected += other.collected;
-        self.losses += other.losses;
-    }
 }
 
 /// Decisions of a seed, by SplitMix64.

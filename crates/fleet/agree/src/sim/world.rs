@@ -6,7 +6,7 @@ use durio_base::Nanos;
 use durio_record::fleet::{Barrier, CampaignPolicy, HostChange, LostPolicy, TimedCampaignEvent};
 
 use super::truth::{
-    Disturbance, MS, SECOND, SimChance, SimClock, SimEvent, Tally, ToyKeys, toy_signature,
+    CampaignTally, Disturbance, MS, SECOND, SimChance, SimClock, SimEvent, ToyKeys, toy_signature,
 };
 use crate::FleetFault;
 use crate::coordinator::{
@@ -63,7 +63,7 @@ pub(super) struct TrueStep {
     pub(super) ended: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct SimAgent {
     pub(super) host: usize,
     pub(super) campaign: usize,
@@ -146,7 +146,7 @@ pub(super) struct World {
     pub(super) is_disturbed: bool,
     /// One run has more than a piece.
     pub(super) is_large: bool,
-    pub(super) tally: Tally,
+    pub(super) tally: CampaignTally,
     pub(super) trace: Option<Vec<String>>,
     pub(super) broken: Option<String>,
 }
@@ -182,7 +182,7 @@ impl World {
             bus_outages: Vec::new(),
             is_disturbed: false,
             is_large: false,
-            tally: Tally { campaigns: 1, ..Tally::default() },
+            tally: CampaignTally { campaigns: 1, ..CampaignTally::default() },
             trace: None,
             broken: None,
         };
@@ -271,29 +271,8 @@ impl World {
 
     fn add_agent(&mut self, campaign: usize, host: usize, name: String, began: u64) {
         let agent = self.agents.len();
-        self.agents.push(SimAgent {
-            host,
-            campaign,
-            name,
-            machine: None,
-            memory: HostMemory::default(),
-            process: 0,
-            child: None,
-            has_run: false,
-            is_partial: true,
-            steps: Vec::new(),
-            is_refused: false,
-            is_late: false,
-            start_after: 0,
-            last_sent: 0,
-            heard: 0,
-            orders: BTreeMap::new(),
-            paused: 0,
-            backlog: VecDeque::new(),
-            outages: Vec::new(),
-            stored: BTreeMap::new(),
-            lies: false,
-        });
+        let fresh = SimAgent::default();
+        self.agents.push(SimAgent { host, campaign, name, is_partial: true, ..fresh });
         let soon = began + self.chance.below(SECOND);
         self.at(soon, SimEvent::Disturb(Disturbance::StartAgent(agent)));
     }
@@ -478,7 +457,7 @@ impl World {
                 HostEffect::Plan { .. } => {
                     let refused = self.agents[agent].is_refused;
                     let plan_digest = format!("plan of {} steps", self.steps.len());
-                    let plan = PlanSummary { plan_digest, steps: self.steps.clone() };
+                    let plan = PlanSummary::new(plan_digest, self.steps.clone());
                     let plan =
                         if refused { Err("/srv is not permitted".to_owned()) } else { Ok(plan) };
                     let span = self.chance.between(1, 200) * MS;

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::lab::{Lab, events, runs, states, wait_until};
 
-fn kill(pid: Pid) {
+pub(crate) fn kill(pid: Pid) {
     kill_process(pid, Signal::KILL).unwrap();
 }
 
@@ -161,7 +161,7 @@ fn a_campaign_is_stopped_from_another_terminal_and_what_hosts_have_is_collected(
 }
 
 /// The child of a process that runs this program, with such a part in its command line.
-fn child_of(parent: Pid, program: &str, part: &str) -> Pid {
+pub(crate) fn child_of(parent: Pid, program: &str, part: &str) -> Pid {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let is_child = |pid: &i32| {

@@ -333,7 +333,7 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }
 
@@ -364,7 +364,7 @@ fn has_all() -> bool {
     false
 }
 
-fn program_path(program: &str) -> Option<PathBuf> {
+pub(crate) fn program_path(program: &str) -> Option<PathBuf> {
     let path = env::var("PATH").unwrap_or_default();
     let folders = format!("{path}:/usr/sbin:/sbin");
     env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file())

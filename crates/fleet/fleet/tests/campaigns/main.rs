@@ -6,6 +6,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
+mod bus;
+mod commands;
 mod failures;
 mod lab;
 mod refusals;

@@ -5,7 +5,7 @@ use durio_record::{Outcome, SparseHistogram};
 
 use super::*;
 use crate::analyse::load_run;
-use crate::test_runs::{MadeRun, disk, latency, nfs};
+use crate::tests::{MadeRun, disk, latency, mounted, nfs};
 
 /// Hosts db1, db2, … with these runs, and the folder that has them.
 fn hosts(runs: &[MadeRun]) -> (tempfile::TempDir, Vec<HostRecord>) {
@@ -164,7 +164,7 @@ fn a_host_whose_run_was_cut_is_not_pooled_and_leaves_no_rate() {
         assert_eq!(found.no_rate.as_deref(), Some(reason));
         assert_eq!(found.latency.unwrap().count, 1500);
     }
-    // One host alone is no fleet.
+    // One host alone does not make a fleet.
     runs[1].outcome = None;
     let (_directory, hosts) = hosts(&runs);
     assert_eq!(pool(&hosts, &PoolConditions::default()).0, []);
@@ -174,8 +174,9 @@ fn a_host_whose_run_was_cut_is_not_pooled_and_leaves_no_rate() {
 fn a_lost_host_takes_the_rate_of_the_steps_up_to_the_next_barrier() {
     let runs = [MadeRun::new("db1", &[100; 3]), MadeRun::new("db2", &[100; 3])];
     let no_rate = |host: &str, step, next_step| {
-        let losses = vec![Loss { host: host.to_owned(), step, next_step }];
-        pooled(&runs, &PoolConditions { losses, ..PoolConditions::default() }).no_rate
+        let losses = vec![Loss { host: host.to_owned(), at: Nanos::ZERO, step, next_step }];
+        let times = CampaignTimes { losses, ..CampaignTimes::default() };
+        pooled(&runs, &PoolConditions { times, ..PoolConditions::default() }).no_rate
     };
     let lost = Some("db9 fell silent while it ran: the load is unknown".to_owned());
     assert_eq!(no_rate("db9", 0, None), lost);
@@ -204,7 +205,7 @@ fn gated_starts_are_aligned_by_the_senders_clock() {
     };
     assert_eq!(
         sentence(true),
-        "1 of 1 steps started with more than 10 ms, or 1 % of an interval, between hosts: up to 1 s"
+        "1 of 1 agreed starts had more than 10 ms, or 1 % of an interval, between hosts: up to 1 s"
     );
     // Orders of different senders say nothing about each other.
     assert_eq!(
@@ -240,6 +241,88 @@ fn shared_storage_has_no_rate_if_ordered_starts_are_more_than_10_ms_apart() {
 }
 
 #[test]
+fn steps_that_started_freely_are_not_skewed_and_are_said_to_be_free_once() {
+    let runs = |skew_ns: u64, free_steps| {
+        [0, skew_ns].map(|late| MadeRun {
+            gate: Some((1_000_000_000 + late, 0, 0)),
+            free_steps,
+            ..MadeRun::new("db", &[500; 4])
+        })
+    };
+    let found = |skew_ns, free_steps| {
+        let (_directory, hosts) = hosts(&runs(skew_ns, free_steps));
+        let (found, doubts) = pool(&hosts, &PoolConditions { is_shared: true, ..ordered() });
+        let doubts = doubts.into_iter().map(|doubt| (doubt.kind, doubt.sentence));
+        let rates: Vec<bool> = found.iter().map(|pooled| pooled.rate.is_some()).collect();
+        (rates, doubts.collect::<Vec<_>>())
+    };
+    assert_eq!(found(4_000_000, 0), (vec![true], vec![]));
+    let free = "2 of 3 steps were free to start when a host was ready: starts differ by up to 4 ms";
+    let free = vec![(FleetDoubtKind::FreeStart, free.to_owned())];
+    assert_eq!(found(4_000_000, 2), (vec![true, true, true], free));
+    let (rates, doubts) = found(14_000_000, 1);
+    assert_eq!(rates, [false, true]);
+    let kinds: Vec<FleetDoubtKind> = doubts.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds, [FleetDoubtKind::Skewed, FleetDoubtKind::FreeStart]);
+    let skewed = "1 of 1 agreed starts had more than 10 ms, or 1 % of an interval, between hosts: up \
+                  to 14 ms";
+    assert_eq!(doubts[0].1, skewed);
+}
+
+#[test]
+fn starts_losses_and_stops_have_their_place_on_the_rate_of_all() {
+    let mut runs = sharing(1);
+    // On the sender's clock the starts are at 20 and 21 s, and the last end at 31 s.
+    runs[0].gate = Some((70_000_000_000, -50_000_000_000, 0));
+    runs[1].gate = Some((1_000_000_000, 20_000_000_000, 0));
+    let marks = |orders: BTreeMap<u32, Nanos>| {
+        let at = Nanos::from_secs;
+        let loss = |host: &str, at| Loss { host: host.to_owned(), at, step: 0, next_step: Some(0) };
+        let losses = vec![loss("db8", at(7)), loss("db9", at(13))];
+        let times = CampaignTimes { losses, orders, stops: vec![at(19), at(20)] };
+        let found = pooled(&runs, &PoolConditions { times, ..ordered() }).marks;
+        found.into_iter().map(|mark| (mark.at_seconds, mark.kind, mark.host)).collect::<Vec<_>>()
+    };
+    let starts = [-1.0, 0.0].map(|at| (at, RateMarkKind::Start, None));
+    assert_eq!(marks(BTreeMap::new()), starts);
+    let ordered_at_8 = marks(BTreeMap::from([(0, Nanos::from_secs(8))]));
+    let lost = (4.0, RateMarkKind::Lost, Some("db9".to_owned()));
+    let [first, last] = starts;
+    assert_eq!(ordered_at_8, [first, last, lost, (10.0, RateMarkKind::Stop, None)]);
+}
+
+#[test]
+fn a_copied_image_is_a_doubt_and_not_shared_storage() {
+    let found = |stacks: [Stack; 2], ids: [&str; 2]| {
+        let run = |(stack, id): (Stack, &str)| MadeRun {
+            stack,
+            machine_id: Some(id.to_owned()),
+            ..MadeRun::new("db", &[10; 2])
+        };
+        let runs: Vec<MadeRun> = stacks.into_iter().zip(ids).map(run).collect();
+        let (_directory, hosts) = hosts(&runs);
+        let (mut found, doubts) = pool(&hosts, &PoolConditions::default());
+        let copied = |doubt: &FleetDoubt| doubt.kind == FleetDoubtKind::CopiedFilesystem;
+        let doubt = doubts.into_iter().find(copied).map(|doubt| doubt.sentence);
+        (found.remove(0).shared, doubt.unwrap_or_default())
+    };
+    let two = ["1111111111111111", "2222222222222222"];
+    let lun = Some(SharedStorage::Detected("LUN 600a0b80".to_owned()));
+    let none = String::new;
+    let same = || mounted("1-2", "600a0b80");
+    assert_eq!(found([same(), same()], two), (lun, none()));
+    let drives = "db1 and db2 have the filesystem UUID 1-2: drives with different serial numbers, so \
+                  copied images";
+    assert_eq!(found([same(), mounted("1-2", "600a0b81")], two), (None, drives.to_owned()));
+    let unknown = "db1 and db2 have the filesystem UUID 1-2: copied images, or one storage without a \
+                   serial number";
+    let unnamed = || mounted("1-2", "");
+    assert_eq!(found([unnamed(), unnamed()], two), (None, unknown.to_owned()));
+    assert_eq!(found([unnamed(), mounted("3-4", "")], two), (None, none()));
+    assert_eq!(found([unnamed(), unnamed()], [two[0]; 2]), (None, none()));
+}
+
+#[test]
 fn shared_storage_is_detected_on_different_machines() {
     let machines = ["1111111111111111", "2222222222222222", "3333333333333333"];
     let found = |stacks: [Stack; 3], ids: [Option<&str>; 3]| {
@@ -266,16 +349,6 @@ fn shared_storage_is_detected_on_different_machines() {
     assert_eq!(found([lun(), lun(), lun()], [Some(machines[0]); 3]), None);
     assert_eq!(found([lun(), lun(), lun()], [None; 3]), detected("LUN 600a0b80"));
     assert_eq!(found([disk("X", ""), disk("X", ""), disk("X", "")], ids), None);
-}
-
-#[test]
-fn operations_are_divided_among_the_seconds_that_an_interval_covers() {
-    let mut tally = PooledCounts { seconds: vec![Second::default(); 3], ..PooledCounts::default() };
-    tally.add_to_seconds(250_000_000, 1_000_000_000, 100);
-    tally.add_to_seconds(2_500_000_000, 1_000_000_000, 40);
-    let seconds: Vec<(f64, u64)> =
-        tally.seconds.iter().map(|second| (second.operations, second.covered_ns)).collect();
-    assert_eq!(seconds, [(75.0, 750_000_000), (25.0, 250_000_000), (20.0, 500_000_000)]);
 }
 
 #[test]

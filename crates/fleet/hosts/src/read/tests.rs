@@ -4,14 +4,13 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::symlink;
 
-use durio_base::Nanos;
 use durio_record::fleet::{
     Barrier, CAMPAIGN_FOLDER_SCHEMA, CampaignManifest, CampaignPolicy, HostChange, LostPolicy,
 };
 use durio_record::{OperationName, Outcome};
 
 use super::*;
-use crate::test_runs::MadeRun;
+use crate::tests::MadeRun;
 use crate::{FigureKey, HostStatistic, SharedStorage};
 
 fn read(path: &Path) -> FleetFindings {
@@ -386,13 +385,41 @@ fn a_campaign_without_a_run_still_has_its_hosts() {
 }
 
 #[test]
-fn losses_have_the_barriers_around_them() {
+fn losses_have_the_barriers_around_them_and_the_last_order_of_a_step_counts() {
     let passed = |step| CampaignEvent::BarrierPassed { step, skew_ns: 0, bound_ns: 0 };
+    let order = |attempt, start_ns| CampaignEvent::BarrierOrdered {
+        step: 2,
+        attempt,
+        start_ns,
+        lead_ns: 1,
+    };
+    let decision = |decision: &str| CampaignEvent::Decision {
+        decision: decision.into(),
+        reason: "the operator".into(),
+    };
     let lost = |host: &str| CampaignEvent::HostLost { host: host.into(), silent_ns: 1 };
-    let events = [lost("a"), passed(2), lost("b"), lost("c"), passed(5), lost("d")];
-    let timed = events.map(|event| TimedCampaignEvent { at: Nanos::ZERO, event });
+    let events = [
+        decision("go"),
+        lost("a"),
+        order(1, 40),
+        order(2, 60),
+        passed(2),
+        lost("b"),
+        lost("c"),
+        passed(5),
+        lost("d"),
+        decision("stop"),
+    ];
+    let timed: Vec<TimedCampaignEvent> = (0..)
+        .zip(events)
+        .map(|(at, event)| TimedCampaignEvent { at: Nanos::new(at), event })
+        .collect();
+    let times = campaign_times(&timed);
+    assert_eq!(times.orders, BTreeMap::from([(2, Nanos::new(60))]));
+    assert_eq!(times.stops, [Nanos::new(9)]);
+    let losses = times.losses.into_iter();
     let found: Vec<_> =
-        losses(&timed).into_iter().map(|loss| (loss.host, loss.step, loss.next_step)).collect();
-    let expected = [("b", 2, Some(5)), ("c", 2, Some(5)), ("d", 5, None)];
-    assert_eq!(found, expected.map(|(host, step, next)| (host.to_owned(), step, next)));
+        losses.map(|loss| (loss.host, loss.at.get(), loss.step, loss.next_step)).collect();
+    let expected = [("b", 5, 2, Some(5)), ("c", 6, 2, Some(5)), ("d", 8, 5, None)];
+    assert_eq!(found, expected.map(|(host, at, step, next)| (host.to_owned(), at, step, next)));
 }

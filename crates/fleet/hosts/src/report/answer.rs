@@ -4,17 +4,18 @@ use durio_base::counted;
 use durio_report::figures::{mean_latency, precise, rate_bare};
 use durio_report::{Summary, SummaryFigure, SummaryVerdict};
 
-use super::{
-    FleetView, cut, figure_value, first_of, operation_unit, outcome_word, shared_fact, statistic,
-};
+use super::{FleetView, cut, figure_value, first_of, operation_unit, shared_fact, statistic, word};
 use crate::goals::FleetGoal;
 use crate::{
-    FleetDoubtKind, HostFindings, HostStatistic, HostVerdict, JUDGED_HOSTS_MIN, PooledFindings,
-    ScreeningMethod,
+    FleetDoubt, FleetDoubtKind, HostFindings, HostStatistic, HostVerdict, JUDGED_HOSTS_MIN,
+    PooledFindings, ScreeningMethod,
 };
 
-/// Reasons that the sentence names.
-const REASONS_MAX: usize = 3;
+/// Characters of the sentence; the lists below it have everything.
+const SENTENCE_MAX: usize = 200;
+/// Hosts that the sentence names with what is wrong, and characters of a name.
+const HOSTS_MAX: usize = 2;
+const NAME_MAX: usize = 24;
 /// Characters of a caveat.
 const CAVEAT_MAX: usize = 140;
 
@@ -36,19 +37,51 @@ pub(super) fn summary(view: &FleetView<'_>, goals: &[FleetGoal]) -> Summary {
             measured(view),
             counted(findings.asked as u64, "host")
         )],
-        worse => of(worse).into_iter().take(REASONS_MAX).collect(),
+        worse => of(worse),
     };
     clauses.extend(median(view));
     clauses.extend(findings.pooled.iter().find_map(together));
-    let caveats = of(SummaryVerdict::Good);
-    let caveat = match caveats.as_slice() {
-        [] => String::new(),
-        [one] => format!(" Caveat: {one}."),
-        [one, more @ ..] => format!(" Caveats: {one}; and {} more.", more.len()),
-    };
-    let sentence = format!("{}: {}.{caveat}", verdict.word(), clauses.join("; "));
+    let sentence = sentence(verdict, &clauses, &of(SummaryVerdict::Good));
     let reasons = reasons.into_iter().map(|(_, text)| text).collect();
     Summary { verdict, sentence, headline: headline(view), reasons }
+}
+
+/// The first clause, and the others and a caveat as far as there is room.
+fn sentence(verdict: SummaryVerdict, clauses: &[String], caveats: &[String]) -> String {
+    let (whole, short) = match caveats {
+        [] => (String::new(), String::new()),
+        [one] => (format!(" Caveat: {one}."), " 1 caveat below.".to_owned()),
+        [one, more @ ..] => (
+            format!(" Caveats: {one}; + {} more.", more.len()),
+            format!(" {} caveats below.", caveats.len()),
+        ),
+    };
+    let length = |text: &str| text.chars().count();
+    let room = SENTENCE_MAX - ".".len() - length(&short);
+    let mut clauses = clauses.iter();
+    let first = clauses.next().map_or("", String::as_str);
+    let mut sentence = cut(&format!("{}: {first}", verdict.word()), room);
+    for clause in clauses.map(|clause| format!("; {clause}")) {
+        if length(&sentence) + length(&clause) <= room {
+            sentence.push_str(&clause);
+        }
+    }
+    let has_room = length(&sentence) + length(&whole) < SENTENCE_MAX;
+    format!("{sentence}.{}", if has_room { whole } else { short })
+}
+
+/// A doubt as part of a sentence: without its full stop, and without a capital unless it begins with
+/// a name.
+fn as_clause(doubt: &FleetDoubt) -> String {
+    let text = cut(doubt.sentence.trim_end_matches('.'), CAVEAT_MAX);
+    let mut letters = text.chars();
+    let first = letters.next();
+    let is_word = letters.clone().next().is_none_or(|second| !second.is_uppercase());
+    let is_name = doubt.hosts.iter().any(|host| text.starts_with(host.as_str()));
+    match first.filter(|_| is_word && !is_name) {
+        Some(first) => first.to_lowercase().chain(letters).collect(),
+        None => text,
+    }
 }
 
 fn measured(view: &FleetView<'_>) -> usize {
@@ -79,45 +112,50 @@ fn reasons(view: &FleetView<'_>, goals: &[FleetGoal]) -> Vec<AnswerReason> {
     add(Caution, differing(view, HostVerdict::Unsteady, "unsteady", ""));
     add(Unknown, too_few(view));
     add(Good, unjudged(view));
-    // `too_few` has the number of hosts.
-    let doubts = findings.doubts.iter().filter(|doubt| doubt.kind != FleetDoubtKind::FewHosts);
-    for doubt in doubts {
-        add(Good, Some(cut(doubt.sentence.trim_end_matches('.'), CAVEAT_MAX)));
+    // `too_few` has the number of hosts, and free starts are what the operator ordered.
+    let is_caveat = |doubt: &&FleetDoubt| {
+        !matches!(doubt.kind, FleetDoubtKind::FewHosts | FleetDoubtKind::FreeStart)
+    };
+    for doubt in findings.doubts.iter().filter(is_caveat) {
+        add(Good, Some(as_clause(doubt)));
     }
     reasons
 }
 
-/// `2 of 200 hosts are suspect (db17: commit rate 1.34 × lower than 197 like it; db4: …)`.
+/// `1 of 200 hosts is suspect (db17: commit rate 1.34 × lower than 197 like it)`,
+/// `4 of 200 hosts are suspect (db17: commit rate 1.34 × lower; db4: …; + 2 more)`.
 fn differing(
     view: &FleetView<'_>,
     verdict: HostVerdict,
     word: &str,
     after: &str,
 ) -> Option<String> {
+    let is_one = view.with_verdict(verdict).nth(1).is_none();
     let named = |host: &HostFindings| {
-        let name = cut(&host.name, 40);
+        let name = cut(&host.name, NAME_MAX);
         match host.evidence.first() {
-            Some(evidence) => format!("{name}: {}", view.effect(host, evidence)),
+            Some(evidence) if is_one => format!("{name}: {}", view.effect(host, evidence)),
+            Some(evidence) => format!("{name}: {}", view.short_effect(evidence)),
             None => name,
         }
     };
     let names: Vec<String> = view.with_verdict(verdict).map(named).collect();
     let are = if names.len() == 1 { "is" } else { "are" };
     let hosts = counted(view.findings.asked as u64, "host");
-    let text =
-        format!("{} of {hosts} {are} {word} ({}){after}", names.len(), first_of(&names, "; "));
+    let (count, named) = (names.len(), first_of(&names, "; ", HOSTS_MAX));
+    let text = format!("{count} of {hosts} {are} {word} ({named}){after}");
     (!names.is_empty()).then_some(text)
 }
 
 /// `2 of 200 hosts have no complete run (db9 lost, db3 refused)`.
 fn unmeasured(view: &FleetView<'_>) -> Option<String> {
     let named =
-        |host: &HostFindings| format!("{} {}", cut(&host.name, 40), outcome_word(host.outcome));
+        |host: &HostFindings| format!("{} {}", cut(&host.name, NAME_MAX), word(&host.outcome));
     let names: Vec<String> = view.unmeasured().map(named).collect();
     let have = if names.len() == 1 { "has" } else { "have" };
     let hosts = counted(view.findings.asked as u64, "host");
-    let text =
-        format!("{} of {hosts} {have} no complete run ({})", names.len(), first_of(&names, ", "));
+    let (count, named) = (names.len(), first_of(&names, ", ", HOSTS_MAX));
+    let text = format!("{count} of {hosts} {have} no complete run ({named})");
     (!names.is_empty()).then_some(text)
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use durio_base::counted;
 use durio_report::document::chart::{
     AxisScale, AxisUnit, Chart, ChartSeries, Colour, GridCell, HostGrid, Style, kept,
 };
@@ -9,9 +10,10 @@ use durio_report::document::{DetailLevel, Section};
 use durio_report::figures::precise;
 
 use super::tables::{host_title, host_value};
-use super::{FleetView, cut, verdict_word, workload_label};
+use super::{FleetView, cut, word, workload_label};
 use crate::{
     FigureKey, GroupFigure, HostFindings, HostOutcome, HostShare, HostVerdict, PooledFindings,
+    RateMark, RateMarkKind,
 };
 
 /// Pictures of figures: more make a page of a thousand hosts larger than a message may be.
@@ -20,7 +22,7 @@ const STRIPS_MAX: usize = 8;
 const POINTS_MAX: usize = 600;
 /// Characters of a host's name on an axis.
 const NAME_MAX: usize = 20;
-/// Rows of the map; more prefixes than this are no order that a reader knows.
+/// Rows of the map; readers know no order of more prefixes.
 const MAP_ROWS_MAX: usize = 40;
 /// A host that is worse by this has the darkest shade.
 const DARKEST_EXCESS: f64 = 0.5;
@@ -106,7 +108,7 @@ pub(super) fn strip(view: &FleetView<'_>, key: &FigureKey) -> Chart {
     {
         let marked = points(Some(verdict));
         if !marked.is_empty() {
-            series.push(ChartSeries::new(verdict_word(verdict), colour, Style::Rings, marked));
+            series.push(ChartSeries::new(word(&verdict), colour, Style::Rings, marked));
         }
     }
     let names = measured.iter().map(|(host, _)| cut(&host.name, NAME_MAX)).collect();
@@ -207,9 +209,34 @@ pub(super) fn pooled(pooled: &PooledFindings) -> Vec<Chart> {
     let points = drawn.into_iter().filter_map(|at| Some((precise(at as u64), *rates.get(at)?)));
     let line = ChartSeries::new("all hosts", Colour::First, Style::Line, points);
     let (x, y) = (AxisUnit::Seconds.linear(), AxisUnit::Rate.linear());
-    let over_time = Chart::plot(format!("{label}: rate of all hosts together"), x, y, vec![line]);
+    let series = std::iter::once(line).chain(marks(pooled)).collect();
+    let over_time = Chart::plot(format!("{label}: rate of all hosts together"), x, y, series);
     let by_host = pooled.shared.is_some().then(|| latencies(pooled, &label));
     [over_time].into_iter().chain(by_host).collect()
+}
+
+/// Upright lines at starts, losses and stops.
+fn marks(pooled: &PooledFindings) -> Vec<ChartSeries> {
+    let mut series = Vec::new();
+    for (kind, colour) in [
+        (RateMarkKind::Start, Colour::Third),
+        (RateMarkKind::Lost, Colour::Alarm),
+        (RateMarkKind::Stop, Colour::Ink),
+    ] {
+        let marks: Vec<&RateMark> = pooled.marks.iter().filter(|mark| mark.kind == kind).collect();
+        let Some(first) = marks.first() else { continue };
+        let name = match (kind, &first.host) {
+            (RateMarkKind::Start, _) => "start".to_owned(),
+            (RateMarkKind::Stop, _) => "stop".to_owned(),
+            (RateMarkKind::Lost, Some(host)) if marks.len() == 1 => {
+                format!("{} lost", cut(host, NAME_MAX))
+            }
+            (RateMarkKind::Lost, _) => format!("{} lost", counted(marks.len() as u64, "host")),
+        };
+        let points = marks.iter().map(|mark| (mark.at_seconds, 0.0));
+        series.push(ChartSeries::new(name, colour, Style::Upright, points));
+    }
+    series
 }
 
 fn latencies(pooled: &PooledFindings, label: &str) -> Chart {

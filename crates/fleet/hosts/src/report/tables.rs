@@ -6,6 +6,7 @@ use durio_report::document::{
 use durio_report::figures::precise;
 
 use super::{FleetView, figure_value, host_word, operation, statistic};
+use crate::goals::FleetGoal;
 use crate::{FigureKey, FleetFindings, GroupFigure, HostEvidence, HostFindings, HostStatistic};
 
 /// Characters of a rate over time.
@@ -66,7 +67,7 @@ fn host_columns<'f>() -> Vec<Column<HostRow<'f>>> {
         shown("host", |row| Cell::text(&row.host.name)),
         words(shown("verdict", |row| {
             let (tone, word) = host_word(row.host);
-            Cell::Word(tone, word.to_owned())
+            Cell::Word(tone, word)
         })),
         words(shown("worst in", |row| {
             Cell::of(row.worst.as_ref(), |(_, figure)| Cell::text(figure))
@@ -78,7 +79,7 @@ fn host_columns<'f>() -> Vec<Column<HostRow<'f>>> {
             let interval = row.worst.as_ref().and_then(|(evidence, _)| evidence.interval);
             Cell::of(interval, |[low, high]| Cell::text(format!("{low:.2} to {high:.2}")))
         })),
-        shown("rate", |row| Cell::of(row.rate, Cell::Rate)),
+        shown("per s", |row| Cell::of(row.rate, Cell::Rate)),
         shown("p99", |row| Cell::of(row.p99, Cell::Latency)),
         words(shown("rate over time", |row| match row.trend.is_empty() {
             true => Cell::Empty,
@@ -155,12 +156,29 @@ struct FigureRecord<'f> {
     key: Option<&'f FigureKey>,
     value: Option<f64>,
     evidence: Option<&'f HostEvidence>,
+    /// A goal that the host misses with this value, or was not compared with.
+    goal: Option<&'f FleetGoal>,
 }
 
-impl FigureRecord<'_> {
+impl<'f> FigureRecord<'f> {
+    fn empty(host: &'f HostFindings) -> Self {
+        Self { host, key: None, value: None, evidence: None, goal: None }
+    }
+
     fn value_of(&self, is_rate: bool) -> Cell {
-        let is_wanted = self.key.is_some_and(|key| key.statistic.is_higher_better() == is_rate);
-        Cell::of(self.value.filter(|_| is_wanted), Cell::Number)
+        Cell::of(self.value.filter(|_| self.has_unit(is_rate)), Cell::Number)
+    }
+
+    fn limit(&self, is_rate: bool) -> Cell {
+        Cell::of(self.goal.filter(|_| self.has_unit(is_rate)), |goal| Cell::Number(goal.limit))
+    }
+
+    fn has_unit(&self, is_rate: bool) -> bool {
+        self.statistic().is_some_and(|statistic| statistic.is_higher_better() == is_rate)
+    }
+
+    fn statistic(&self) -> Option<HostStatistic> {
+        self.key.map(|key| key.statistic).or(self.goal.map(|goal| goal.statistic))
     }
 
     fn key(&self, cell: impl Fn(&FigureKey) -> Cell) -> Cell {
@@ -172,21 +190,34 @@ impl FigureRecord<'_> {
     }
 }
 
-pub(super) fn records(findings: &FleetFindings) -> Table {
+pub(super) fn records(findings: &FleetFindings, goals: &[FleetGoal]) -> Table {
     let of_host = |host| -> Vec<FigureRecord<'_>> {
         let keys = keys(host);
         if keys.is_empty() {
-            return vec![FigureRecord { host, key: None, value: None, evidence: None }];
+            return vec![FigureRecord::empty(host)];
         }
         let record = |key| FigureRecord {
-            host,
             key: Some(key),
             value: host_value(host, key),
             evidence: host.evidence.iter().find(|evidence| evidence.key == *key),
+            ..FigureRecord::empty(host)
         };
         keys.into_iter().map(record).collect()
     };
-    Table::records(&record_columns(), findings.hosts.iter().flat_map(of_host))
+    let rows = findings.hosts.iter().flat_map(of_host);
+    let rows = rows.chain(goals.iter().flat_map(|goal| goal_records(findings, goal)));
+    Table::records(&record_columns(), rows)
+}
+
+/// The hosts that miss a goal, then those that were not compared with it.
+fn goal_records<'f>(findings: &'f FleetFindings, goal: &'f FleetGoal) -> Vec<FigureRecord<'f>> {
+    let missed = goal.missed.iter().map(|(name, value)| (name, Some(*value)));
+    let hosts = missed.chain(goal.open.iter().map(|name| (name, None)));
+    let record = |(name, value): (&String, Option<f64>)| {
+        let host = findings.hosts.iter().find(|host| host.name == *name)?;
+        Some(FigureRecord { value, goal: Some(goal), ..FigureRecord::empty(host) })
+    };
+    hosts.filter_map(record).collect()
 }
 
 /// The figures of a host, each once.
@@ -209,7 +240,7 @@ fn record_columns<'f>() -> Vec<Column<FigureRecord<'f>>> {
         record("workload", |row| row.key(|key| Cell::text(&key.workload))),
         record("target", |row| row.key(|key| Cell::text(&key.target))),
         record("operation", |row| row.key(|key| Cell::text(key.operation.name()))),
-        record("statistic", |row| row.key(|key| Cell::text(statistic(key.statistic)))),
+        record("statistic", |row| Cell::of(row.statistic(), |known| Cell::text(statistic(known)))),
         record("rate_per_s", |row| row.value_of(true)),
         record("service_ns", |row| row.value_of(false)),
         // How much worse than the group: 0.34 is 1.34 times.
@@ -220,6 +251,13 @@ fn record_columns<'f>() -> Vec<Column<FigureRecord<'f>>> {
         }),
         record("chance_share", |row| row.evidence(|evidence| Some(evidence.p))),
         record("reason", |row| Cell::of(row.host.reason.as_ref(), Cell::text)),
+        record("goal", |row| Cell::of(row.goal, |goal| Cell::text(&goal.goal))),
+        record("goal_outcome", |row| {
+            let outcome = if row.value.is_some() { "missed" } else { "not compared" };
+            Cell::of(row.goal, |_| Cell::text(outcome))
+        }),
+        record("goal_limit_per_s", |row| row.limit(true)),
+        record("goal_limit_ns", |row| row.limit(false)),
     ]
 }
 

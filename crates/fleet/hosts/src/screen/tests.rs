@@ -1,4 +1,5 @@
-//! Each rule with both sides of its limits; simulation.rs has how often they are wrong together.
+//! Each rule with both sides of its limits; the simulation of `cargo xtask bench fleet-hosts` has how
+//! often they are wrong together.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,13 @@
 //! Exact cells of tables, facts, records and metrics.
 
-use durio_hosts::{FleetFindings, HostOutcome, HostStatistic, HostVerdict, SharedStorage};
+use durio_hosts::{
+    FleetFindings, FleetGoal, FleetReport, HostEvidence, HostOutcome, HostStatistic, HostVerdict,
+    SharedStorage,
+};
 use durio_record::OperationName;
 use durio_report::Format;
 
-use crate::sample::{fleet, judge, key, lose, run};
+use crate::sample::{evidence, fleet, judge, key, lose, run, troubled};
 use crate::{verbose, written};
 
 /// The words of the first line that begins with this.
@@ -110,10 +113,11 @@ fn a_record_is_a_figure_of_a_host_and_a_host_without_figures_has_its_reason() {
     assert_eq!(
         lines[0],
         "host,outcome,verdict,group,workload,target,operation,statistic,rate_per_s,service_ns,\
-         worse_share,worse_low_share,worse_high_share,chance_share,reason"
+         worse_share,worse_low_share,worse_high_share,chance_share,reason,goal,goal_outcome,\
+         goal_limit_per_s,goal_limit_ns"
     );
     let first = "rack1-db01,measured,suspect,1,commit,data,commit,rate,11400,,0.3400000000000001,\
-                 0.28,0.4099999999999999,0.0004,";
+                 0.28,0.4099999999999999,0.0004,,,,,";
     let numbers = |line: &str| -> Vec<String> {
         let rounded = |field: &str| match field.parse::<f64>() {
             Ok(number) => format!("{number:.4}"),
@@ -122,9 +126,100 @@ fn a_record_is_a_figure_of_a_host_and_a_host_without_figures_has_its_reason() {
         line.split(',').map(rounded).collect()
     };
     assert_eq!(numbers(lines[1]), numbers(first));
-    assert_eq!(lines[3], "rack1-db01,measured,suspect,1,commit,data,commit,p99,,210000,,,,,");
-    assert_eq!(lines[43], "rack1-db08,lost,not_judged,,,,,,,,,,,,\"silent, then off\"");
+    assert_eq!(lines[3], "rack1-db01,measured,suspect,1,commit,data,commit,p99,,210000,,,,,,,,,");
+    assert_eq!(lines[43], "rack1-db08,lost,not_judged,,,,,,,,,,,,\"silent, then off\",,,,");
     assert_eq!(lines.len(), 1 + 7 * 6 + 1);
+}
+
+#[test]
+fn each_column_of_a_record_has_its_value() {
+    let mut findings = one_suspect();
+    let host = &mut findings.hosts[0];
+    (host.outcome, host.reason) = (HostOutcome::Partial, Some("cut short".to_owned()));
+    host.evidence = vec![HostEvidence {
+        key: key("lookup", OperationName::Read, HostStatistic::P99),
+        factor: 1.5,
+        interval: Some([1.25, 1.75]),
+        p: 0.0625,
+        ..evidence()
+    }];
+    let goals = vec![
+        FleetGoal {
+            goal: "lookup p99 < 300us".to_owned(),
+            statistic: HostStatistic::P99,
+            limit: 300_000.0,
+            missed: vec![("rack1-db01".to_owned(), 420_001.0)],
+            open: vec!["rack1-db08".to_owned()],
+        },
+        FleetGoal {
+            goal: "commit rate > 11500".to_owned(),
+            statistic: HostStatistic::Rate,
+            limit: 11_500.0,
+            missed: vec![("rack1-db01".to_owned(), 11_401.0)],
+            open: Vec::new(),
+        },
+    ];
+    let csv = written(Format::Csv, &FleetReport { findings: &findings, goals });
+    let lines: Vec<&str> = csv.lines().collect();
+    let cells = |line: &str| -> Vec<String> {
+        let cells = lines[0].split(',').zip(line.split(','));
+        let known = cells.filter(|(_, value)| !value.is_empty());
+        known.map(|(column, value)| format!("{column}={value}")).collect()
+    };
+    let host = ["host=rack1-db01", "outcome=partial", "verdict=suspect", "group=1"];
+    let figure = ["workload=lookup", "target=data", "operation=read", "statistic=p99"];
+    let values = [
+        "service_ns=420000",
+        "worse_share=0.5",
+        "worse_low_share=0.25",
+        "worse_high_share=0.75",
+        "chance_share=0.0625",
+        "reason=cut short",
+    ];
+    assert_eq!(cells(lines[6]), [host.as_slice(), &figure, &values].concat());
+    let missed = ["statistic=p99", "service_ns=420001", "reason=cut short"];
+    let goal = ["goal=lookup p99 < 300us", "goal_outcome=missed", "goal_limit_ns=300000"];
+    assert_eq!(cells(lines[49]), [host.as_slice(), &missed, &goal].concat());
+    let open = ["host=rack1-db08", "outcome=measured", "verdict=alike", "group=1", "statistic=p99"];
+    let goal = ["goal=lookup p99 < 300us", "goal_outcome=not compared", "goal_limit_ns=300000"];
+    assert_eq!(cells(lines[50]), [open.as_slice(), &goal].concat());
+    let missed = ["statistic=rate", "rate_per_s=11401", "reason=cut short"];
+    let goal = ["goal=commit rate > 11500", "goal_outcome=missed", "goal_limit_per_s=11500"];
+    assert_eq!(cells(lines[51]), [host.as_slice(), &missed, &goal].concat());
+    assert_eq!(lines.len(), 52);
+}
+
+#[test]
+fn facts_that_differ_are_listed_by_group() {
+    let mut findings = fleet(30);
+    let mut other = findings.groups[0].clone();
+    other.facts.insert("model".to_owned(), "P5510".to_owned());
+    other.facts.insert("cpus".to_owned(), "32".to_owned());
+    other.differing = troubled(30).groups[0].differing[..1].to_vec();
+    findings.groups.push(other);
+    let text = written(Format::Text, &findings);
+    for line in [
+        "\ndiffers  cpus: group 1 unknown, group 2 32\n",
+        "\n         model: group 1 PM9A3, group 2 P5510\n",
+        "\n         in group 2, kernel: 6.12.1 on 2 hosts\n",
+    ] {
+        assert!(text.contains(line), "{line}{text}");
+    }
+}
+
+#[test]
+fn the_rate_of_all_has_marks_of_starts_losses_and_stops() {
+    let mut findings = troubled(30);
+    let page = written(Format::Html, &findings);
+    for label in ["start", "rack1-db19 lost", "stop"] {
+        assert!(page.contains(&format!("{label}</span>")), "{label}");
+    }
+    let lost = findings.pooled[0].marks[2].clone();
+    findings.pooled[0].marks.push(lost);
+    let page = written(Format::Html, &findings);
+    assert!(page.contains("2 hosts lost</span>"));
+    let json = written(Format::Json, &findings);
+    assert_eq!(serde_json::from_str::<FleetFindings>(&json).unwrap(), findings);
 }
 
 #[test]

@@ -30,17 +30,48 @@ fn a_goal_is_missed_at_its_limit_and_each_host_that_misses_it_is_named() {
     let missed: Vec<&str> = judged.missed.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(missed, ["rack1-db01", "rack1-db03", "rack1-db06", "rack1-db08"]);
     assert_eq!(judged.missed[3].1, 200_000.0);
-    let text = "commit p99 < 200us on 4 hosts (rack1-db01, rack1-db03, rack1-db06, rack1-db08)";
+    let text = "commit p99 < 200us on 4 hosts (rack1-db01 210 µs, rack1-db03 204 µs, \
+                rack1-db06 206 µs, + 1 more)";
     assert_eq!(judged.missed_text().as_deref(), Some(text));
     assert_eq!(judge_goal(&p99_below(210_001), &findings).unwrap().missed_text(), None);
     let report = FleetReport { findings: &findings, goals: vec![judged] };
     let cases = written(Format::JUnit, &report);
     let case = "<testcase classname=\"commit p99 &#60; 200us\" name=\"rack1-db01\"><failure \
-                message=\"measured 210 µs\"/></testcase>";
+                message=\"measured 210 µs, limit 200 µs\"/></testcase>";
     assert!(cases.contains(case), "{cases}");
     assert!(cases.contains("tests=\"8\" failures=\"4\" errors=\"0\" skipped=\"0\""), "{cases}");
     let sentence = report.summary().unwrap().sentence;
     assert!(sentence.starts_with(&format!("Bad: goal missed: {text}; median ")), "{sentence}");
+}
+
+#[test]
+fn hosts_that_miss_a_goal_are_in_every_format_with_their_value_and_the_limit() {
+    let findings = fleet(8);
+    let judged = judge_goal(&p99_below(200_001), &findings).unwrap();
+    assert_eq!((judged.limit, judged.missed.len()), (200_001.0, 3));
+    let report = FleetReport { findings: &findings, goals: vec![judged] };
+    for format in [Format::Text, Format::Markdown, Format::Html] {
+        let text = written(format, &report).split_whitespace().collect::<Vec<_>>().join(" ");
+        let named = "(rack1-db01 210 µs, rack1-db03 204 µs, rack1-db06 206 µs)";
+        assert!(text.contains(named) && text.contains(" 200us on 3 hosts "), "{text}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&written(Format::Json, &report)).unwrap();
+    let goal = &json["goals"][0];
+    assert_eq!(
+        (goal["limit"].as_f64(), &goal["goal"]),
+        (Some(200_001.0), &"commit p99 < 200us".into())
+    );
+    assert_eq!(goal["missed"][2], serde_json::json!(["rack1-db06", 206_000.0]));
+    let metrics = written(Format::OpenMetrics, &report);
+    let series = |family: &str| {
+        let lines = metrics.lines().filter(|line| line.starts_with(family));
+        let of_goal = lines.filter(|line| {
+            line.contains("host=\"rack1-db06\"") && line.contains("goal_outcome=\"missed\"")
+        });
+        of_goal.map(|line| line.rsplit(' ').next().unwrap_or_default()).collect::<Vec<_>>()
+    };
+    assert_eq!(series("durio_latency_goal_limit_seconds{"), ["0.000200001"]);
+    assert_eq!(series("durio_latency_service_seconds{"), ["0.000206"]);
 }
 
 fn missed(findings: &FleetFindings, workload: &str, rate: f64) -> usize {

@@ -6,8 +6,8 @@ use durio_analyse::{Distribution, RunState};
 use durio_hosts::{
     DifferingFact, FLEET_SCHEMA, FigureKey, FleetDoubt, FleetDoubtKind, FleetFindings, GroupFigure,
     GroupFindings, HostEvidence, HostFigure, HostFindings, HostOutcome, HostRun, HostShare,
-    HostStatistic, HostVerdict, PooledFindings, ScreeningMethod, ScreeningPower, SharedFact,
-    SharedStorage, UnsteadyFigure,
+    HostStatistic, HostVerdict, PooledFindings, RateMark, RateMarkKind, ScreeningMethod,
+    ScreeningPower, SharedFact, SharedStorage, UnsteadyFigure,
 };
 use durio_record::OperationName;
 
@@ -128,6 +128,7 @@ fn pooled(hosts: &[HostFindings]) -> PooledFindings {
         fairness: 0.98,
         shares: hosts.iter().map(share).collect(),
         rate_over_time: vec![12_000.0 * hosts.len() as f64; 58],
+        marks: Vec::new(),
     }
 }
 
@@ -242,6 +243,17 @@ pub(crate) fn troubled(count: usize) -> FleetFindings {
     };
     fleet.doubts = vec![doubt; 5];
     let mut shared = fleet.pooled[0].clone();
+    let mark = |at_seconds, kind, host: Option<&str>| RateMark {
+        at_seconds,
+        kind,
+        host: host.map(str::to_owned),
+    };
+    shared.marks = vec![
+        mark(-2.5, RateMarkKind::Start, None),
+        mark(-2.4, RateMarkKind::Start, None),
+        mark(14.0, RateMarkKind::Lost, Some("rack1-db19")),
+        mark(57.0, RateMarkKind::Stop, None),
+    ];
     shared.shared = Some(SharedStorage::Detected("10.0.0.9:/export".to_owned()));
     fleet.pooled = vec![shared.clone(), shared, fleet.pooled[0].clone()];
     fleet

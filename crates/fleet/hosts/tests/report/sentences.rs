@@ -1,6 +1,8 @@
 //! The first sentence, and how much room the text takes.
 
-use durio_hosts::{FleetFindings, HostOutcome, HostVerdict, ScreeningMethod, SharedStorage};
+use durio_hosts::{
+    FleetDoubtKind, FleetFindings, HostOutcome, HostVerdict, ScreeningMethod, SharedStorage,
+};
 use durio_report::{Format, Options, Report as _, SummaryVerdict};
 
 use crate::sample::{fleet, judge, lose, troubled};
@@ -19,7 +21,7 @@ fn hosts_that_are_alike_are_good() {
     let mut doubted = fleet(8);
     doubted.doubts = troubled(30).doubts;
     let caveat =
-        " Caveats: The starts of step 3 are 14 ms apart, which is more than 10 ms; and 4 more.";
+        " Caveats: the starts of step 3 are 14 ms apart, which is more than 10 ms; + 4 more.";
     assert_eq!(sentence(&doubted), format!("{expected}{caveat}"));
 }
 
@@ -38,7 +40,54 @@ fn suspects_are_named_with_their_effect_and_what_decides() {
     }
     let text = sentence(&findings);
     assert!(text.starts_with("Caution: 5 of 8 hosts are suspect (rack1-db01: "), "{text}");
-    assert!(text.contains("7 like it; and 2 more); only fresh"), "{text}");
+    let named = "(rack1-db01: commit rate 1.34 × lower; rack1-db02: commit rate \
+                 1.34 × lower; + 3 more); only fresh";
+    assert!(text.contains(named), "{text}");
+}
+
+#[test]
+fn the_sentence_has_at_most_200_characters_and_the_lists_have_the_rest() {
+    for count in [30, 300, 1000] {
+        let mut findings = troubled(count);
+        for host in &mut findings.hosts {
+            host.name = format!("{}.a-datacentre-with-a-long-name.example.com", host.name);
+        }
+        let text = sentence(&findings);
+        assert!(text.chars().count() <= 200, "{}: {text}", text.chars().count());
+        assert!(
+            text.starts_with(&format!("Bad: 4 of {count} hosts are slow (rack1-db01")),
+            "{text}"
+        );
+        assert!(text.contains("; + 2 more), confirmed by fresh runs"), "{text}");
+    }
+    let text = sentence(&troubled(300));
+    let end = "fresh runs; median 12 k commits/s (11.4 k to 12.6 k). 5 caveats below.";
+    assert!(text.ends_with(end), "{text}");
+    assert_eq!(text.chars().count(), 200);
+}
+
+#[test]
+fn a_doubt_has_no_capital_within_the_sentence_unless_it_begins_with_a_name() {
+    let mut findings = fleet(8);
+    findings.doubts = troubled(30).doubts;
+    findings.doubts.truncate(1);
+    findings.doubts[0].hosts = vec!["Ada".to_owned()];
+    for (doubt, caveat) in [
+        ("The clocks differ.", "the clocks differ"),
+        ("A clock differs", "a clock differs"),
+        ("Ada and Bo differ", "Ada and Bo differ"),
+        ("NTP is off", "NTP is off"),
+        ("8 hosts differ", "8 hosts differ"),
+    ] {
+        findings.doubts[0].sentence = doubt.to_owned();
+        let text = sentence(&findings);
+        assert!(text.ends_with(&format!("{MEDIAN}. Caveat: {caveat}.")), "{text}");
+    }
+    // What the operator ordered is in the list only.
+    findings.doubts[0].kind = FleetDoubtKind::FreeStart;
+    assert!(sentence(&findings).ends_with(&format!("{MEDIAN}.")), "{}", sentence(&findings));
+    let text = written(Format::Text, &findings);
+    assert!(text.contains("\ndoubt  8 hosts differ\n"), "{text}");
 }
 
 #[test]

@@ -7,11 +7,10 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use durio_base::Nanos;
+use durio_base::{Nanos, visible};
 use durio_layers::{BuildProgress, DeclaredStack};
 use durio_record::Outcome;
 use durio_record::bench::{BenchLayer, BenchManifest, BenchStack, LayerState, TearDown};
-use durio_report::visible;
 
 use super::point::PointEstimate;
 use crate::observer::Observer;

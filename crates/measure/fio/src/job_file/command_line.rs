@@ -182,6 +182,8 @@ fn completed<'w>(name: &'w str, at: &SourcePosition) -> Result<&'w str, FioError
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::job_file::{JobSource, MachineValues, OutputFormat, PrintSettings};
 
@@ -265,11 +267,16 @@ mod tests {
 
     #[test]
     fn options_of_output_are_taken_or_noted_and_others_are_errors() {
-        let file = parse("--status-interval 1 --output-format=json,normal --eta never --name=a");
-        let file = file.unwrap();
+        let line = "--status-interval 1 --eta-interval 2 --output-format=json,normal --eta never \
+                    --name=a";
+        let file = parse(line).unwrap();
         let noted: Vec<_> = file.notes.iter().map(|note| note.option.as_str()).collect();
-        assert_eq!(noted, ["status-interval"]);
-        let PrintSettings { formats, shows_progress, .. } = file.printing;
+        assert_eq!(noted, ["eta-interval"]);
+        let PrintSettings { formats, shows_progress, status_interval, .. } = file.printing;
+        assert_eq!(status_interval, Some(Duration::from_secs(1)));
+        let shortest = parse("--status-interval=1ms --name=a").unwrap().printing.status_interval;
+        assert_eq!(shortest, Some(Duration::from_millis(1)));
+        assert_eq!(parse("--name=a").unwrap().printing.status_interval, None);
         assert_eq!(
             (formats, shows_progress),
             (vec![OutputFormat::Json, OutputFormat::Normal], false)
@@ -298,6 +305,10 @@ mod tests {
             (
                 "--terse-version=1 --name=a",
                 "word 1 of the fio command line: --terse-version: \"1\"",
+            ),
+            (
+                "--status-interval=999us --name=a",
+                "word 1 of the fio command line: --status-interval: \"999us\": expected 1 ms",
             ),
             ("--name=a --output", "word 2 of the fio command line: --output needs a value"),
         ] {

@@ -4,8 +4,12 @@
 //! Each value is read by its row of the table of options (the error is a sentence), which collects
 //! [`PrintSettings`] from `--output`, `--output-format`, `--terse-version`, `--eta` and the like.
 
+use std::time::Duration;
+
 use ProgramClass::{Noted, Printing, ReadOnly, Refused, Section};
 use TakesWord::{MaybeValue, Nothing, Value};
+
+use super::values::seconds;
 
 /// A form of fio's results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,6 +46,8 @@ pub struct PrintSettings {
     pub terse_version: u8,
     /// Progress on a terminal; not with `--eta=never`.
     pub shows_progress: bool,
+    /// How often results so far are printed while jobs run.
+    pub status_interval: Option<Duration>,
     /// The question asked instead of a run.
     pub question: Option<Question>,
 }
@@ -53,6 +59,7 @@ impl Default for PrintSettings {
             formats: vec![OutputFormat::Normal],
             terse_version: 3,
             shows_progress: true,
+            status_interval: None,
             question: None,
         }
     }
@@ -110,6 +117,16 @@ impl PrintSettings {
         let version = text.trim().parse().ok().filter(|version| (2..=5).contains(version));
         self.terse_version =
             version.ok_or_else(|| format!("{text:?}: expected one of: 2, 3, 4, 5"))?;
+        Ok(())
+    }
+
+    pub(super) fn print_every(&mut self, text: &str) -> Result<(), String> {
+        let micros = seconds(text)?;
+        // As in fio.
+        if micros < 1000 {
+            return Err(format!("{text:?}: expected 1 ms or more"));
+        }
+        self.status_interval = Some(Duration::from_micros(micros));
         Ok(())
     }
 
@@ -194,7 +211,8 @@ program! {
     "bandwidth-log": MaybeValue, Noted, "a log of the rate of all jobs";
     "eta-interval": Value, Noted, "how often progress is shown";
     "eta-newline": Value, Noted, "how often the status is printed on a new line";
-    "status-interval": Value, Noted, "how often results so far are printed";
+    "status-interval": Value, Printing(PrintSettings::print_every),
+        "how often results so far are printed";
     "debug": Value, Noted, "what fio prints about itself";
     "alloc-size": Value, Noted, "KiB of memory that fio shares between jobs";
     "max-jobs": Value, Noted, "the most jobs";

@@ -186,6 +186,8 @@ pub struct ChartSeries {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     Line,
+    /// A broken line, which differs from another without its colour.
+    Dashes,
     Dots,
     Crosses,
     Rings,
@@ -201,6 +203,13 @@ pub enum Style {
     Across,
     /// An upright bar from each point with an even place to the next: where a value is expected.
     Ranges,
+}
+
+impl Style {
+    /// Whether the points follow each other, so that a terminal can show them in one line.
+    pub const fn is_sequence(self) -> bool {
+        matches!(self, Self::Line | Self::Dashes | Self::Columns)
+    }
 }
 
 impl ChartSeries {
@@ -402,10 +411,8 @@ impl Chart {
                     let series = panels.iter().flat_map(|panel| &panel.series);
                     series.filter(|series| !series.name.is_empty() && !series.points.is_empty())
                 };
-                let is_line =
-                    |series: &&ChartSeries| matches!(series.style, Style::Line | Style::Columns);
                 // Spans and marks that lie behind would else begin the legend.
-                for it in named().filter(is_line).chain(named()) {
+                for it in named().filter(|series| series.style.is_sequence()).chain(named()) {
                     if legend.iter().all(|(name, _)| *name != it.name) {
                         legend.push((&it.name, it.colour));
                     }
@@ -423,6 +430,13 @@ impl Chart {
             Drawing::Map(_) => {}
         }
         legend
+    }
+
+    /// Whether the series of this name is a broken line.
+    pub fn is_dashed(&self, name: &str) -> bool {
+        let Drawing::Plot(panels) = &self.drawing else { return false };
+        let mut series = panels.iter().flat_map(|panel| &panel.series);
+        series.any(|series| series.name == name && series.style == Style::Dashes)
     }
 
     /// False without a value.

@@ -6,9 +6,10 @@
 
 use std::io;
 
+use durio_base::visible;
+
 use crate::Options;
 use crate::document::{Cell, Document};
-use crate::visible::visible;
 
 pub(crate) fn render(document: &Document, _: &Options, out: &mut dyn io::Write) -> io::Result<()> {
     let records = &document.records;

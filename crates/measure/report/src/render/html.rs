@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::io;
 
+use durio_base::{EscapedText, is_hidden, visible_lines};
+
 use super::svg::{self, ChartSpan};
 use super::{markdown, verdict_tone};
 use crate::Options;
@@ -15,7 +17,6 @@ use crate::document::{
     Block, Card, Cell, DetailLevel, Document, LabelledFact, LayerNode, Section, SectionBody, Table,
     Tone,
 };
-use crate::visible::{EscapedText, is_hidden, visible_lines};
 
 /// The page's icon, within the page: a browser would ask a server for it.
 const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect \
@@ -94,6 +95,14 @@ fn write_page<'a>(document: &'a Document, out: &mut HtmlPage<'a>) -> fmt::Result
 fn write_head(document: &Document, out: &mut HtmlPage<'_>) -> fmt::Result {
     let version = env!("CARGO_PKG_VERSION");
     let heading = document.heading();
+    // For a search, and the preview of a link. A picture would need an address.
+    let description = document.summary.as_ref().map_or_else(String::new, |summary| {
+        let text = EscapedText(&summary.sentence);
+        format!(
+            "\n<meta property=\"og:description\" content=\"{text}\">\n<meta name=\"description\" \
+             content=\"{text}\">"
+        )
+    });
     // A list has no heading.
     let heading = EscapedText(if heading.is_empty() { "durio" } else { &heading });
     // The policy permits no loading, and links reveal no address: a report is sent around, and
@@ -109,6 +118,8 @@ fn write_head(document: &Document, out: &mut HtmlPage<'_>) -> fmt::Result {
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
 <meta name="generator" content="durio {version}">
+<meta property="og:type" content="website">
+<meta property="og:title" content="{heading}">{description}
 <link rel="icon" href="{ICON}">
 <title>{heading}</title>
 <style>{STYLE}</style>
@@ -428,7 +439,9 @@ fn figure<'a>(chart: &'a Chart, span: ChartSpan, out: &mut HtmlPage<'a>) -> fmt:
     };
     write!(out, "\n<figure{id}>\n<figcaption>{title}</figcaption>\n<p class=\"legend\">")?;
     for (name, colour) in chart.legend() {
-        write!(out, "<span class=\"key {}\">{}</span>", svg::key(colour), EscapedText(name))?;
+        let dashes = if chart.is_dashed(name) { " dashes" } else { "" };
+        let key = svg::key(colour);
+        write!(out, "<span class=\"key {key}{dashes}\">{}</span>", EscapedText(name))?;
     }
     // The picture's words for a screen reader; the values are in the tables.
     let svg = svg::draw(chart, span).replacen("<svg", &format!("<svg aria-label=\"{title}\""), 1);

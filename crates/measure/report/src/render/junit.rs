@@ -4,8 +4,9 @@
 
 use std::io;
 
+use durio_base::{EscapedText, visible};
+
 use crate::document::Document;
-use crate::visible::{EscapedText, visible};
 
 /// A judgement of a report.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,6 +6,8 @@
 
 use std::io;
 
+use durio_base::visible;
+
 use super::text::{map_table, sparklines, tile_lines, tile_words};
 use super::verdict_tone;
 use crate::Options;
@@ -13,7 +15,6 @@ use crate::document::chart::{Chart, Drawing};
 use crate::document::{
     Card, DetailLevel, Document, LabelledFact, LayerNode, Section, SectionBody, Table, Tone,
 };
-use crate::visible::visible;
 
 pub(crate) fn render(
     document: &Document,

@@ -11,11 +11,11 @@
 use std::collections::BTreeSet;
 use std::io;
 
+use durio_base::visible;
 use durio_judge::summary::Summary;
 
 use crate::Options;
 use crate::document::{Cell, Document, Row, Table};
-use crate::visible::visible;
 
 /// Figures of one name.
 #[derive(Debug)]

@@ -15,11 +15,11 @@ mod tests;
 
 use std::fmt::Write as _;
 
+use durio_base::EscapedText;
 use serde::Serialize;
 
 use crate::document::chart::{Chart, Colour, Drawing, Map, TileArea};
 use crate::figures::precise;
-use crate::visible::EscapedText;
 
 // Drawn at twice the size at which it is shown.
 const WIDTH: f64 = 1120.0;
@@ -155,13 +155,18 @@ impl SvgSheet {
     }
 
     fn polyline(&mut self, points: &[(f64, f64)], stroke: &str, width: f64) {
+        self.polyline_of("", points, stroke, width);
+    }
+
+    /// With another attribute, which begins with a blank.
+    fn polyline_of(&mut self, other: &str, points: &[(f64, f64)], stroke: &str, width: f64) {
         let mut places = String::new();
         for (x, y) in points {
             let _ = write!(places, "{},{} ", short(*x), short(*y));
         }
         let places = places.trim_end();
         self.add(format_args!(
-            "<polyline fill=\"none\" stroke=\"{stroke}\" stroke-width=\"{width}\" points=\"{places}\"/>"
+            "<polyline fill=\"none\" stroke=\"{stroke}\" stroke-width=\"{width}\"{other} points=\"{places}\"/>"
         ));
     }
 

@@ -9,6 +9,8 @@ use std::io;
 
 use table::table;
 
+use durio_base::visible;
+
 use super::verdict_tone;
 use crate::Options;
 use crate::document::chart::{Chart, ChartSeries, Drawing, Map, Panel, Style, TileArea};
@@ -17,7 +19,6 @@ use crate::document::{
     Tone,
 };
 use crate::figures::{sparkline, sparkline_below};
-use crate::visible::visible;
 
 /// Bars of a sparkline.
 const SPARKS_MAX: usize = 60;
@@ -229,9 +230,7 @@ pub(super) fn sparklines(panels: &[Panel]) -> String {
 
 /// The names of a plot's lines, and each in characters.
 fn sparks(panels: &[Panel]) -> Vec<(&str, String)> {
-    let is_line = |series: &&ChartSeries| {
-        matches!(series.style, Style::Line | Style::Columns) && !series.name.is_empty()
-    };
+    let is_line = |series: &&ChartSeries| series.style.is_sequence() && !series.name.is_empty();
     let lines = panels.iter().flat_map(|panel| {
         let drawn = move || panel.series.iter().filter(is_line);
         // Columns stand before each other: a high one of one series is as high as that of another.

@@ -291,10 +291,15 @@ fn compared_places(findings: &Findings, section: &mut Section) -> Vec<String> {
     answer.places.into_iter().map(|(label, _)| label).collect()
 }
 
+/// Label and location of each of several places whose results stand side by side.
+pub(super) fn labelled_places(findings: &Findings) -> Vec<(String, String)> {
+    let answer = findings.campaign.is_none().then(|| between_places(findings)).flatten();
+    answer.map_or_else(Vec::new, |answer| answer.places)
+}
+
 /// The label of a place, if the results of several stand side by side.
 pub(super) fn place_label(findings: &Findings, location: &str) -> Option<String> {
-    let answer = findings.campaign.is_none().then(|| between_places(findings)).flatten()?;
-    let mut places = answer.places.into_iter();
+    let mut places = labelled_places(findings).into_iter();
     places.find(|(_, place)| place == location).map(|(label, _)| label)
 }
 

@@ -2,8 +2,8 @@
 //! name, with its unit: in every format.
 
 use durio_observe::{
-    ArrayExamination, ArrayScrub, ArrayShape, ArrayState, ArrayStatus, ExaminedDevice,
-    ExaminedMember, MemberStanding, MemberStatus, MismatchPlace,
+    ArrayExamination, ArrayList, ArrayScrub, ArrayShape, ArrayState, ArrayStatus, ExaminedDevice,
+    ExaminedMember, ListedArray, MemberStanding, MemberStatus, MismatchPlace,
 };
 use durio_report::Format;
 
@@ -244,4 +244,41 @@ fn a_device_that_is_examined_says_what_its_own_superblock_says() {
     assert!(text.contains("can start; older members will be rebuilt"), "{text}");
     let none = ArrayExamination::new(devices, Some("three are too few".into()));
     assert!(in_full(Format::Text, &none).contains("they do not start: three are too few"));
+}
+
+#[test]
+fn a_list_has_each_array_with_its_socket_and_what_may_fail_or_why_it_does_not_answer() {
+    let socket = |name: &str| format!("/run/{name}");
+    let running = ArrayStatus {
+        state: ArrayState::Running,
+        may_fail: 2,
+        devices: vec![member(0, Some(0), MemberStanding::InSync)],
+        ..array()
+    };
+    let hanging = Some("cannot read from '/run/b.control': timed out".to_owned());
+    let list = ArrayList::new(vec![
+        ListedArray { socket: socket("a"), status: Some(running), problem: None },
+        ListedArray { socket: socket("b"), status: None, problem: hanging },
+    ]);
+    let state = "running, redundant: any 2 members may fail";
+    let no_answer = "no answer: cannot read from '/run/b.control': timed out";
+    assert_table(
+        &list,
+        &[
+            ["array", "socket", "served at", "state"],
+            ["array 1", "/run/a", "/dev/ublkb7", state],
+            ["", "/run/b", "", no_answer],
+        ],
+    );
+    assert_csv(
+        &list,
+        &[
+            ["name", "socket", "served_at", "state", "problem"],
+            ["array 1", "/run/a", "/dev/ublkb7", "running", ""],
+            ["", "/run/b", "", "", "cannot read from '/run/b.control': timed out"],
+        ],
+    );
+    let none = in_full(Format::Text, &ArrayList::new(Vec::new()));
+    assert!(none.contains("no array is served now; durio raid start serves one"), "{none}");
+    assert!(in_full(Format::Json, &list).contains("\"durio-raid-list-1\""));
 }

@@ -417,6 +417,10 @@ fn the_page_draws_both_sides_and_runs_nothing() {
         html.matches(&format!("<polyline fill=\"none\" stroke=\"{colour}\"")).count()
     };
     assert_eq!((lines("#2563EB"), lines("#C26A0A")), (1, 2));
+    // The second side is broken on the chart and in its legend.
+    assert_eq!(html.matches(" stroke-dasharray=").count(), 2);
+    let legend = "<span class=\"key first\">A</span><span class=\"key second dashes\">B</span>";
+    assert_eq!(html.matches(legend).count(), 1);
     assert!(html.matches("<script>").count() == 1 && html.contains("default-src 'none'"));
 }
 

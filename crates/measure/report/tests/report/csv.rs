@@ -43,7 +43,7 @@ fn an_absent_percentile_is_an_empty_cell() {
 #[test]
 fn names_with_commas_and_quotes_survive() {
     let lines = lines(&sample::hostile());
-    let shown = durio_report::visible(sample::HOSTILE);
+    let shown = durio_base::visible(sample::HOSTILE);
     assert_eq!(lines[0]["location"], shown);
     assert!(lines.iter().any(|line| line["workload"] == shown));
 }

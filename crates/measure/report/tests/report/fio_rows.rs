@@ -36,8 +36,15 @@ fn printed(findings: &Findings, rows: Vec<ResultRow>) -> FioOutput {
     let printing = PrintSettings { formats: vec![OutputFormat::Json], ..PrintSettings::default() };
     let (now, elapsed) = (SystemTime::UNIX_EPOCH, Duration::from_millis(6_001));
     let global_options = Vec::new();
-    let request =
-        FioRequest { shape: &shape, global_options, printing: &printing, now, elapsed, process: 7 };
+    let request = FioRequest {
+        shape: &shape,
+        global_options,
+        printing: &printing,
+        has_head: true,
+        now,
+        elapsed,
+        process: 7,
+    };
     let mut out = Vec::new();
     write_fio(findings, &request, &mut out).unwrap();
     read(&out).unwrap().output

@@ -2,6 +2,7 @@
 
 use durio_report::Format;
 
+use crate::cells::plain;
 use crate::{sample, written};
 
 /// The most that can be sent around without a thought.
@@ -27,6 +28,26 @@ fn signals_are_cards_with_their_evidence() {
 }
 
 #[test]
+fn a_preview_of_the_page_has_its_title_and_the_answer() {
+    let findings = sample::two_locations();
+    let html = written(Format::Html, &findings);
+    let (head, _) = html.split_once("<style>").unwrap();
+    let sentence = durio_judge::summary::of_run(&findings).sentence;
+    let metas = head.lines().filter(|line| line.starts_with("<meta property")).map(plain);
+    let metas: Vec<String> = metas.collect();
+    let expected = [
+        "<meta property=\"og:type\" content=\"website\">".to_owned(),
+        "<meta property=\"og:title\" content=\"durio 0.1.0: /srv/db, /dev/vdb\">".to_owned(),
+        format!("<meta property=\"og:description\" content=\"{sentence}\">"),
+    ];
+    assert_eq!(metas, expected);
+    let description = format!("<meta name=\"description\" content=\"{sentence}\">");
+    assert!(plain(head).contains(&description), "{head}");
+    // A picture would have an address, which a page in a file has not.
+    assert!(!head.contains("og:image"), "{head}");
+}
+
+#[test]
 fn the_sections_are_in_order() {
     let html = written(Format::Html, &sample::two_locations());
     let order = [
@@ -36,7 +57,7 @@ fn the_sections_are_in_order() {
          <span class=\"quiet\">:</span></span> a power cut can lose acknowledged",
         "<p class=\"big\">7.12 k</p><p>durable commits per second (",
         "<p class=\"big\">236 µs</p><p>p99 commit latency</p>",
-        "<figcaption>Durable commit by percentile</figcaption>",
+        "<figcaption>Durable commit by percentile at A and B</figcaption>",
         "rate over time",
         "<h2>Verdicts</h2>",
         "<h2>Side by side",

@@ -35,6 +35,19 @@ const MEASURE: &str = "<script>{
   for (const cell of document.querySelectorAll('td')) {
     if (cell.scrollWidth > cell.clientWidth + 1) overlaps.push('cell ' + cell.textContent);
   }
+  const luminance = (colour) => {
+    const parts = colour.match(/[0-9.]+/g).slice(0, 3).map((part) => part / 255);
+    const linear = parts.map((part) => part > 0.04 ? ((part + 0.055) / 1.055) ** 2.4 : part / 12.92);
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+  };
+  const paper = getComputedStyle(document.body).backgroundColor;
+  const contrast = (colour) => {
+    const [dark, light] = [luminance(colour), luminance(paper)].sort((a, b) => a - b);
+    return (light + 0.05) / (dark + 0.05);
+  };
+  const unseen = [...document.querySelectorAll('svg text')]
+    .filter((text) => contrast(getComputedStyle(text).fill) < 2)
+    .map((text) => text.textContent);
   const page = document.documentElement;
   const scrolls = page.scrollWidth > page.clientWidth;
   const wide = !scrolls ? [] : [...document.querySelectorAll('body *')].filter((it) => {
@@ -45,7 +58,7 @@ const MEASURE: &str = "<script>{
     return helps;
   }).slice(-3).map((it) => it.tagName + '.' + it.className + ' ' + it.textContent.slice(0, 40));
   console.log('layout '
-    + JSON.stringify({ width: innerWidth, labels, overlaps, scrolls, top, wide }));
+    + JSON.stringify({ width: innerWidth, labels, overlaps, scrolls, top, wide, paper, unseen }));
 }</script></body>";
 
 /// What a browser says of the page at each width; `None` without a browser.
@@ -109,6 +122,23 @@ fn labels_are_apart_and_the_first_picture_is_on_the_first_screen() {
     for (name, html) in pages {
         let Some(layouts) = layouts(test, &html) else { return };
         assert_laid_out(name, &html, &layouts);
+    }
+}
+
+#[test]
+fn a_page_of_300_hosts_is_laid_out_in_dark_colours_as_in_light_ones() {
+    const DARK: &str = "@media (prefers-color-scheme:dark)";
+    let test = "a_page_of_300_hosts_is_laid_out_in_dark_colours_as_in_light_ones";
+    let light = fleet(&fleet_sample::troubled(300));
+    assert_eq!(light.matches(DARK).count(), 1);
+    let dark = light.replace(DARK, "@media all");
+    for (html, paper) in [(light, "rgb(246, 247, 249)"), (dark, "rgb(16, 20, 26)")] {
+        let Some(layouts) = layouts(test, &html) else { return };
+        assert_laid_out(paper, &html, &layouts);
+        for layout in layouts {
+            assert_eq!(layout["paper"], paper, "{layout}");
+            assert_eq!(layout["unseen"], serde_json::json!([]), "{layout}");
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The first screen of a page: the curve of the commit among typical storage.
 
 use durio_analyse::{BandPosition, Findings, PlacedClass, Placement};
+use durio_record::OperationName;
 use durio_report::Format;
 
 use crate::cells::chart_texts;
@@ -77,6 +78,54 @@ fn the_percentiles_that_databases_are_judged_by_are_named_on_the_curve() {
     // Axes: title, and percentiles as marks.
     assert!(html.contains(">latency (log scale)</text>") && html.contains(">percentile</text>"));
     assert!(texts.contains(&"90 %".to_owned()), "{texts:?}");
+}
+
+#[test]
+fn commits_at_two_places_are_two_curves_in_one_chart_that_differ_without_their_colours() {
+    let keys = |first: &str| -> Vec<String> {
+        let keys = first.split("<span class=\"key ").skip(1);
+        keys.map(|key| key.split("</span>").next().unwrap().to_owned()).collect()
+    };
+    let findings = sample::two_locations();
+    let first = first_screen(&findings);
+    let title = "Durable commit by percentile at A and B";
+    assert!(first.contains(&format!("<figcaption>{title}</figcaption>")), "{first}");
+    let expected = [
+        "first\">durable commit at A".to_owned(),
+        "second dashes\">durable commit at B".to_owned(),
+    ];
+    assert_eq!(keys(&first), expected);
+    let line = |colour: &str| {
+        let tag =
+            first.split(&format!("<polyline fill=\"none\" stroke=\"{colour}\"")).nth(1).unwrap();
+        tag.split('>').next().unwrap().contains("stroke-dasharray=\"16 10\"")
+    };
+    assert_eq!([line("#2563EB"), line("#C26A0A")], [false, true]);
+    let texts = chart_texts(&first, title).into_iter().map(|text| text.2);
+    let p99: Vec<String> = texts.filter(|text| text.contains("p99 ")).collect();
+    assert!(p99.iter().any(|text| text.starts_with("A p99 ")), "{p99:?}");
+
+    // The bands of the first place leave the second line its colour.
+    let placements = placed().placements;
+    let first = first_screen(&Findings { placements, ..findings.clone() });
+    let expected = [
+        "first\">durable commit at A",
+        "second dashes\">durable commit at B",
+        "third\">PLP (20 to 137 µs)",
+        "fourth\">SATA PLP (39 to 59 µs)",
+        "shade\">SATA (355 µs to 2.26 ms)",
+    ];
+    assert_eq!(keys(&first), expected);
+
+    // A place without commits has no curve, and no line is broken then.
+    let mut findings = findings;
+    findings.workloads.retain(|workload| {
+        workload.location == "/srv/db"
+            || workload.operations.iter().all(|it| it.operation != OperationName::Commit)
+    });
+    let first = first_screen(&findings);
+    assert_eq!(keys(&first), ["first\">durable commit at A"]);
+    assert!(!first.contains("stroke-dasharray="), "{first}");
 }
 
 #[test]

@@ -42,6 +42,7 @@ pub(crate) fn stack(location: &str) -> Stack {
         free: Bytes::from_gib(151),
         memory_backed: false,
         direct_io: Some(Alignment { memory: Bytes::new(512), offset: Bytes::new(512) }),
+        uuid: None,
     });
     Stack { target: location.into(), root: layer(LayerKind::Directory, location, vec![filesystem]) }
 }

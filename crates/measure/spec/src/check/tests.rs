@@ -4,7 +4,7 @@ use durio_command::CommandErrorKind;
 
 use super::*;
 use crate::profile::profile;
-use crate::usual_databases;
+use crate::{CampaignRequest, CampaignSpec, plan_campaign, shipped_spec, usual_databases};
 
 fn request(facts: LocationFacts) -> CheckRequest {
     CheckRequest {
@@ -39,6 +39,31 @@ fn a_directory_gets_all_workloads_in_about_a_minute() {
     assert!(plan.duration() > Nanos::from_secs(50) && plan.duration() < Nanos::from_secs(58));
     let sizes: Vec<_> = plan.targets.iter().skip(1).map(|target| target.size).collect();
     assert_eq!(sizes, [LOG, SEGMENT, Bytes::from_gib(1)]);
+}
+
+/// Many hosts run it, whose results must be those of `durio check` on one.
+#[test]
+fn the_campaign_of_the_name_check_has_the_files_workloads_and_times_of_a_usual_check() {
+    let spec = CampaignSpec::parse("check", shipped_spec("check").unwrap().text).unwrap();
+    let check = request(directory(Bytes::from_gib(80)));
+    let campaign = plan_campaign(&CampaignRequest {
+        places: vec![check.locations.clone(); spec.targets().len()],
+        spec,
+        time_scale_per_mille: 1000,
+        size_scale_per_mille: 1000,
+        steps_confirmed: 0,
+        seed: 1,
+        clock: ClockChoice::Auto,
+        file_name: ".durio-1".to_owned(),
+    });
+    let steps = |plan: &Plan| -> Vec<_> {
+        let of = |step: &Step| {
+            let file = plan.target_of(&step.load).clone();
+            (file, step.load.workload.clone(), step.load.engine, step.limit, step.ramp)
+        };
+        plan.measured_steps().map(of).collect()
+    };
+    assert_eq!(steps(&campaign.unwrap().plan), steps(&plan_check(&check).unwrap()));
 }
 
 #[test]

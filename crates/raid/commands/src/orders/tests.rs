@@ -88,3 +88,33 @@ fn a_member_is_told_with_its_role_and_a_replacement_with_the_one_that_it_takes()
     let spare = told(None, None, MemberState::Spare, false);
     assert_eq!(spare, (None, None, MemberStanding::Spare, None, false));
 }
+
+#[test]
+fn a_server_of_an_array_is_known_by_its_command_line_and_its_socket_is_where_it_started() {
+    let program = |words: &[&str], directory: Option<&str>| RunningProgram {
+        process: 7,
+        user: 1000,
+        group: 1000,
+        arguments: words.iter().map(|word| (*word).to_owned()).collect(),
+        directory: directory.map(PathBuf::from),
+    };
+    let socket = |words: &[&str], directory| {
+        socket_of_server(&program(words, directory)).map(|path| path.display().to_string())
+    };
+    let apart = ["durio", "raid", "start", "--front", "nbd", "--socket", "s", "a", "b"];
+    assert_eq!(socket(&apart, Some("/srv")).as_deref(), Some("/srv/s"));
+    let joined = ["/usr/bin/durio", "raid", "start", "--detached", "--socket=/run/data", "a"];
+    assert_eq!(socket(&joined, Some("/srv")).as_deref(), Some("/run/data"));
+    assert_eq!(socket(&joined, None).as_deref(), Some("/run/data"));
+    // Relative to a directory that this user may not see.
+    assert_eq!(socket(&apart, None), None);
+    for other in [
+        &["durio", "raid", "status", "--socket", "/run/data"][..],
+        &["durio", "check", "raid"],
+        &["durio", "raid", "start", "a", "--socket"],
+        &["durio"],
+        &[],
+    ] {
+        assert_eq!(socket(other, Some("/srv")), None, "{other:?}");
+    }
+}

@@ -170,7 +170,11 @@ mod tests {
     fn help_names_the_option_or_says_which_one_may_be_meant() {
         let help = option_help("blocksize").unwrap();
         assert!(help.contains("bs: bytes of an access\n") && help.ends_with("durio: honoured\n"));
-        assert!(option_help("verify").unwrap().contains("durio: refused, except 0: durio run"));
+        let verify = "durio: refused, except 0: durio run does not check contents; remove it, or use \
+                      durio prove to check what survives\n";
+        assert!(option_help("verify").unwrap().ends_with(verify));
+        let trim = "durio: refused, except 0: durio does not send trims; use fio for this job\n";
+        assert!(option_help("trim_backlog").unwrap().ends_with(trim));
         assert!(option_help("").unwrap().lines().count() > 300);
         let unknown = option_help("iodepht").unwrap_err();
         assert_eq!(unknown, "fio has no option named \"iodepht\"; did you mean iodepth?");

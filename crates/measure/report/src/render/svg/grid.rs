@@ -1,9 +1,10 @@
 //! Many things as a cell each, with a letter and a shade, in rows with labels.
 
+use durio_base::EscapedText;
+
 use super::labels::LetterSize;
 use super::{ChartSpan, SHADES, SvgSheet, TextAnchor, WIDTH, count, cut, hex, short};
 use crate::document::chart::HostGrid;
-use crate::visible::EscapedText;
 
 /// Cells of a line: fewer and wider ones, as long as the picture is not higher than a screen.
 const ACROSS: [usize; 2] = [25, 40];

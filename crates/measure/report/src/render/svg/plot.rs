@@ -24,6 +24,8 @@ const BETWEEN: f64 = 14.0;
 const SPAN_MIN: f64 = 4.0;
 /// An expected range; the dot in it is wider.
 const RANGE_WIDTH: f64 = 8.0;
+/// Long enough to be seen where a sheet is 320 px wide.
+const DASHES: &str = " stroke-dasharray=\"16 10\"";
 /// Opacity of areas behind lines.
 const BEHIND: f64 = 0.25;
 
@@ -61,7 +63,7 @@ pub(super) fn values(panels: &[Panel], span: ChartSpan) -> Vec<PanelValues<'_>> 
 fn has_figures(panel: &Panel, series: &ChartSeries) -> bool {
     match series.style {
         // A fit, or the path through dots that carry the values.
-        Style::Line => !panel.series.iter().any(|other| {
+        Style::Line | Style::Dashes => !panel.series.iter().any(|other| {
             other.style == Style::Dots && other.colour == series.colour && !other.points.is_empty()
         }),
         // Marks on a line that has the values, in a colour that the legend does not have.
@@ -220,9 +222,10 @@ impl<'a> View<'a> {
         let drawn = || places.iter().copied().filter(is_drawn);
         match it.style {
             // A gap where a point has no value: a line across it would look measured.
-            Style::Line => {
+            Style::Line | Style::Dashes => {
+                let dashes = if it.style == Style::Dashes { DASHES } else { "" };
                 let parts = places.split(|place| !is_drawn(place)).filter(|part| !part.is_empty());
-                parts.for_each(|part| sheet.polyline(part, colour, 3.0));
+                parts.for_each(|part| sheet.polyline_of(dashes, part, colour, 3.0));
             }
             Style::Dots => drawn().for_each(|at| sheet.dot(at, 7.0, colour)),
             Style::Crosses => drawn().for_each(|at| sheet.cross(at, colour)),

@@ -5,11 +5,10 @@ use comfy_table::{
     Attribute, Cell as TextCell, CellAlignment, ColumnConstraint, ContentArrangement,
     ContentLineStyle, LineStyle, Table as TextTable, TableStyle, Width,
 };
-use durio_base::counted;
+use durio_base::{counted, visible};
 
 use super::TextPage;
 use crate::document::{Cell, DetailLevel, Row, Table, Tone};
-use crate::visible::visible;
 
 /// From this width on columns have air between them.
 const WIDTH_ROOMY: usize = 92;

@@ -8,15 +8,13 @@ use std::collections::BTreeMap;
 
 use durio_analyse::RunState;
 use durio_base::stats::least_squares::{count, float};
+use durio_hosts::{
+    FLEET_SCHEMA, FigureKey, FleetFindings, HostFigure, HostFindings, HostOutcome, HostRun,
+    HostStatistic, HostVerdict, ScreeningPower, choose_for_confirmation, judge_hosts,
+};
 use durio_record::OperationName;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-
-use crate::findings::{
-    FLEET_SCHEMA, FigureKey, FleetFindings, HostFigure, HostFindings, HostOutcome, HostRun,
-    HostStatistic, HostVerdict, ScreeningPower,
-};
-use crate::screen::{choose_for_confirmation, judge_hosts};
 
 const HOST_DEVIATION: f64 = 0.02;
 const COMMON_DEVIATION: f64 = 0.01;
@@ -28,40 +26,34 @@ const FRESH_RUNS: usize = 5;
 
 /// The size of a simulated campaign and what is wrong with it.
 #[derive(Debug, Clone, Copy)]
-pub struct FleetModel {
-    pub hosts: usize,
-    pub figures: usize,
+pub(super) struct FleetModel {
+    pub(super) hosts: usize,
+    pub(super) figures: usize,
     /// Runs of each host for screening.
-    pub runs: usize,
+    pub(super) runs: usize,
     /// The first hosts are slow.
-    pub slow_hosts: usize,
+    pub(super) slow_hosts: usize,
     /// By how much their figures are worse, as a factor.
-    pub slow_factor: f64,
+    pub(super) slow_factor: f64,
     /// Share of runs that are disturbed.
-    pub disturbed: f64,
+    pub(super) disturbed: f64,
 }
 
 /// A campaign of this model.
 #[derive(Debug)]
-pub struct SimulatedFleet {
-    pub model: FleetModel,
+pub(super) struct SimulatedFleet {
+    pub(super) model: FleetModel,
     random: Xoshiro256PlusPlus,
     /// By host and figure, the larger the worse.
     truth: Vec<Vec<f64>>,
     /// By host, run and figure, the larger the worse, for other rules to judge.
-    pub screening: Vec<Vec<Vec<f64>>>,
-    pub findings: FleetFindings,
+    pub(super) screening: Vec<Vec<Vec<f64>>>,
+    pub(super) findings: FleetFindings,
 }
 
 impl SimulatedFleet {
     /// Runs the campaign and judges its hosts.
-    pub fn new(model: FleetModel, seed: u64) -> Self {
-        let power = ScreeningPower {
-            hosts_tested: 0,
-            figures_tested: 0,
-            false_suspects: 0.0,
-            runs_for_ten_percent: None,
-        };
+    pub(super) fn new(model: FleetModel, seed: u64) -> Self {
         let findings = FleetFindings {
             schema: FLEET_SCHEMA.to_owned(),
             campaign: None,
@@ -70,7 +62,7 @@ impl SimulatedFleet {
             groups: Vec::new(),
             shared_facts: Vec::new(),
             pooled: Vec::new(),
-            power,
+            power: ScreeningPower::default(),
             doubts: Vec::new(),
         };
         let random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -82,7 +74,7 @@ impl SimulatedFleet {
     }
 
     /// Makes the fresh runs that decide about the suspects, and judges again.
-    pub fn confirm(&mut self, seed: u64) {
+    pub(super) fn confirm(&mut self, seed: u64) {
         for name in choose_for_confirmation(&self.findings, seed) {
             let runs: Vec<HostRun> =
                 (0..FRESH_RUNS).map(|_| host_run(&self.run(number(&name)), true)).collect();
@@ -93,7 +85,7 @@ impl SimulatedFleet {
     }
 
     /// Innocent hosts and slow ones that have one of these verdicts.
-    pub fn named(&self, verdicts: &[HostVerdict]) -> [usize; 2] {
+    pub(super) fn named(&self, verdicts: &[HostVerdict]) -> [usize; 2] {
         let named = self.findings.hosts.iter().filter(|host| verdicts.contains(&host.verdict));
         let (slow, innocent): (Vec<usize>, Vec<usize>) =
             named.map(|host| number(&host.name)).partition(|at| *at < self.model.slow_hosts);
@@ -181,7 +173,7 @@ fn host_run(figures: &[f64], is_confirmation: bool) -> HostRun {
 
 /// Innocent hosts per campaign and the share of slow hosts found, over campaigns that each give both
 /// counts.
-pub fn rates(campaigns: &[[usize; 2]], slow_hosts: usize) -> [f64; 2] {
+pub(super) fn rates(campaigns: &[[usize; 2]], slow_hosts: usize) -> [f64; 2] {
     let sum = |at: usize| count(campaigns.iter().map(|counts| counts[at]).sum());
     let number = count(campaigns.len().max(1));
     [sum(0) / number, sum(1) / (number * count(slow_hosts.max(1)))]

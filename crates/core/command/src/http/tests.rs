@@ -15,7 +15,7 @@ fn served(bytes: usize) -> SocketAddr {
         };
         Some(HttpPage { kind: "text/html", body, refresh: (path == "/").then_some(60) })
     };
-    serve("127.0.0.1:0".parse().unwrap(), page).unwrap()
+    serve("127.0.0.1:0".parse().unwrap(), |_| {}, page).unwrap()
 }
 
 fn sent(address: SocketAddr, request: &[u8]) -> TcpStream {
@@ -148,7 +148,7 @@ fn a_listener_that_ends_is_opened_again_at_the_same_port() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let page = |_: &str| Some(HttpPage { kind: "text/plain", body: b"1".to_vec(), refresh: None });
-    let site = Arc::new(Site { address, page: Box::new(page) });
+    let site = Arc::new(Site { address, page: Box::new(page), remark: |_| {} });
     // As `ss --kill` does it, or a namespace that goes.
     let handle = TcpStream::from(std::os::fd::OwnedFd::from(listener.try_clone().unwrap()));
     thread::spawn(move || accept_connections(&site, listener));
@@ -168,7 +168,7 @@ fn a_listener_that_ends_is_opened_again_at_the_same_port() {
 }
 
 fn status(head: &str, listening: IpAddr) -> u16 {
-    parse(head, listening).map_or_else(|Status(code, _)| code, |_| 200)
+    parse(head, listening).map_or_else(|HttpStatus(code, _)| code, |_| 200)
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn a_foreign_host_is_refused_where_only_this_machine_can_come() {
 
 #[test]
 fn a_request_is_read_as_the_standard_has_it() {
-    let parsed = |head: &str| parse(head, LOOPBACK).map_err(|Status(code, _)| code);
+    let parsed = |head: &str| parse(head, LOOPBACK).map_err(|HttpStatus(code, _)| code);
     let request = |is_head, path: &str| Ok(HttpRequest { is_head, path: path.to_owned() });
     for (head, expected) in [
         (
@@ -227,5 +227,20 @@ fn a_request_is_read_as_the_standard_has_it() {
         ("get / HTTP/1.0", Err(405)),
     ] {
         assert_eq!(parsed(head), expected, "{head}");
+    }
+}
+
+#[test]
+fn addresses_are_numbers_and_a_port_that_was_given_stays_in_the_hint() {
+    let address = listen_address("127.0.0.1:9119").unwrap();
+    assert_eq!((address.is_ipv4(), address.port()), (true, 9119));
+    assert_eq!(listen_address("[::1]:80").unwrap().port(), 80);
+    for (wrong, hint) in [
+        ("localhost:80", "127.0.0.1:80,"),
+        ("8080", "127.0.0.1:8080,"),
+        ("127.0.0.1", "127.0.0.1:9119,"),
+        ("0.0.0.0:99999", "127.0.0.1:9119,"),
+    ] {
+        assert!(listen_address(wrong).unwrap_err().contains(hint), "{wrong}");
     }
 }

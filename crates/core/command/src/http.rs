@@ -14,8 +14,6 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use crate::output;
-
 /// From the first byte of a request to the last of its answer.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
 /// Time to read a client's remaining input after the answer: an earlier close would make the kernel
@@ -28,26 +26,50 @@ const CONNECTIONS: usize = 32;
 /// Between attempts where the system refuses.
 const RETRY: Duration = Duration::from_millis(100);
 
-pub(crate) struct HttpPage {
-    pub(crate) kind: &'static str,
-    pub(crate) body: Vec<u8>,
+#[derive(Debug)]
+pub struct HttpPage {
+    pub kind: &'static str,
+    pub body: Vec<u8>,
     /// Seconds after which a browser asks again.
-    pub(crate) refresh: Option<u32>,
+    pub refresh: Option<u32>,
 }
 
-/// Answers requests until the process ends, in separate threads.
+/// Where to listen: `127.0.0.1:9119`.
+///
+/// # Errors
+/// The reason, if it is not a numeric address with a port.
+pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        // A port alone, or behind a name that would have to be looked up.
+        let port = text.rsplit_once(':').map_or(text, |(_, port)| port);
+        let port = port.parse::<u16>().unwrap_or(9119);
+        format!(
+            "'{text}' is not a numeric address with a port; expected such as 127.0.0.1:{port}, or \
+             0.0.0.0:{port} for all interfaces"
+        )
+    })
+}
+
+/// Which machines can reach an address where durio listens, unless only this machine can.
+pub fn reach_warning(address: SocketAddr, can: &str) -> Option<String> {
+    (!address.ip().to_canonical().is_loopback())
+        .then(|| format!("durio: {address} is not loopback: every machine that reaches it {can}"))
+}
+
+/// Answers requests until the process ends, in separate threads; `remark` tells the user when it
+/// cannot.
 ///
 /// Returns the address, with the port that the system chose if 0 was requested.
 ///
 /// # Errors
 /// If the address cannot be had.
-pub(crate) fn serve<F>(address: SocketAddr, page: F) -> io::Result<SocketAddr>
+pub fn serve<F>(address: SocketAddr, remark: fn(&str), page: F) -> io::Result<SocketAddr>
 where
     F: Fn(&str) -> Option<HttpPage> + Send + Sync + 'static,
 {
     let listener = TcpListener::bind(address)?;
     let address = listener.local_addr()?;
-    let site = Arc::new(Site { address, page: Box::new(page) });
+    let site = Arc::new(Site { address, remark, page: Box::new(page) });
     let named = thread::Builder::new().name("durio-http".to_owned());
     named.spawn(move || accept_connections(&site, listener))?;
     Ok(address)
@@ -57,6 +79,7 @@ type PageOf = dyn Fn(&str) -> Option<HttpPage> + Send + Sync;
 
 struct Site {
     address: SocketAddr,
+    remark: fn(&str),
     page: Box<PageOf>,
 }
 
@@ -74,7 +97,7 @@ fn accept_connections(site: &Arc<Site>, listener: TcpListener) {
             thread::sleep(RETRY);
             listener = TcpListener::bind(site.address).ok();
             if listener.is_some() {
-                output::remark(&format!("durio: http://{} is open again", site.address));
+                (site.remark)(&format!("durio: http://{} is open again", site.address));
             }
             continue;
         };
@@ -84,7 +107,7 @@ fn accept_connections(site: &Arc<Site>, listener: TcpListener) {
                 open_connection(site, stream, &mut connections);
             }
             Err(error) if is_end(&error) => {
-                output::remark(&format!("durio: http://{} was closed: {error}", site.address));
+                (site.remark)(&format!("durio: http://{} was closed: {error}", site.address));
                 listener = None;
             }
             // The client is already gone, or descriptors are short: others wait until there are
@@ -95,7 +118,7 @@ fn accept_connections(site: &Arc<Site>, listener: TcpListener) {
                         "durio: http://{} cannot be answered for now: {error}",
                         site.address
                     );
-                    output::remark(&text);
+                    (site.remark)(&text);
                 }
                 is_failing = true;
                 thread::sleep(RETRY);
@@ -140,18 +163,18 @@ fn answer(site: &Site, stream: &TcpStream) -> io::Result<()> {
     let deadline = Instant::now() + REQUEST_TIME;
     let asked = match read_head(stream, deadline) {
         Ok(head) => parse(&head, site.address.ip()),
-        Err(error) if error.kind() == ErrorKind::TimedOut => Err(Status::TIMEOUT),
-        Err(error) if error.kind() == ErrorKind::InvalidData => Err(Status::TOO_LARGE),
+        Err(error) if error.kind() == ErrorKind::TimedOut => Err(HttpStatus::TIMEOUT),
+        Err(error) if error.kind() == ErrorKind::InvalidData => Err(HttpStatus::TOO_LARGE),
         Err(error) => return Err(error),
     };
     let (status, is_head, page) = match asked {
         Err(status) => (status, false, None),
         Ok(HttpRequest { is_head, path }) if path == "/favicon.ico" => {
-            (Status::NO_CONTENT, is_head, None)
+            (HttpStatus::NO_CONTENT, is_head, None)
         }
         Ok(HttpRequest { is_head, path }) => match (site.page)(&path) {
-            Some(page) => (Status::OK, is_head, Some(page)),
-            None => (Status::NOT_FOUND, is_head, None),
+            Some(page) => (HttpStatus::OK, is_head, Some(page)),
+            None => (HttpStatus::NOT_FOUND, is_head, None),
         },
     };
     // A client that gets the error about its slowness has used up its time: allow for those few
@@ -165,21 +188,21 @@ fn answer(site: &Site, stream: &TcpStream) -> io::Result<()> {
 }
 
 /// The bytes of an answer.
-fn written(status: Status, is_head: bool, page: Option<HttpPage>) -> Vec<u8> {
-    let Status(code, reason) = status;
+fn written(status: HttpStatus, is_head: bool, page: Option<HttpPage>) -> Vec<u8> {
+    let HttpStatus(code, reason) = status;
     let page = page.unwrap_or_else(|| {
-        let says_nothing = status == Status::NO_CONTENT;
+        let says_nothing = status == HttpStatus::NO_CONTENT;
         let body = if says_nothing { String::new() } else { format!("{reason}\n") };
         HttpPage { kind: "text/plain", body: body.into_bytes(), refresh: None }
     });
     let mut head = format!("HTTP/1.1 {code} {reason}\r\nConnection: close\r\n");
-    if status == Status::NOT_ALLOWED {
+    if status == HttpStatus::NOT_ALLOWED {
         head += "Allow: GET, HEAD\r\n";
     }
     if let Some(seconds) = page.refresh {
         head += &format!("Refresh: {seconds}\r\n");
     }
-    if status != Status::NO_CONTENT {
+    if status != HttpStatus::NO_CONTENT {
         let length = page.body.len();
         head += &format!("Content-Type: {}\r\nContent-Length: {length}\r\n", page.kind);
     }
@@ -259,9 +282,9 @@ struct HttpRequest {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Status(u16, &'static str);
+struct HttpStatus(u16, &'static str);
 
-impl Status {
+impl HttpStatus {
     const OK: Self = Self(200, "OK");
     const NO_CONTENT: Self = Self(204, "No Content");
     const MALFORMED: Self = Self(400, "Bad Request");
@@ -275,20 +298,20 @@ impl Status {
 }
 
 /// Parses a head (RFC 9112), as far as needed here.
-fn parse(head: &str, listening: IpAddr) -> Result<HttpRequest, Status> {
+fn parse(head: &str, listening: IpAddr) -> Result<HttpRequest, HttpStatus> {
     let mut lines = head.lines();
     let words: Vec<&str> = lines.next().unwrap_or_default().split(' ').collect();
-    let [method, target, version] = words[..] else { return Err(Status::MALFORMED) };
+    let [method, target, version] = words[..] else { return Err(HttpStatus::MALFORMED) };
     if !version.starts_with("HTTP/1.") {
         let is_http = version.starts_with("HTTP/");
-        return Err(if is_http { Status::VERSION } else { Status::MALFORMED });
+        return Err(if is_http { HttpStatus::VERSION } else { HttpStatus::MALFORMED });
     }
     let mut hosts = Vec::new();
     for line in lines {
-        let (name, value) = line.split_once(':').ok_or(Status::MALFORMED)?;
+        let (name, value) = line.split_once(':').ok_or(HttpStatus::MALFORMED)?;
         // Requests are smuggled by a blank before the colon, or at the start of the line.
         if name.is_empty() || name.contains([' ', '\t']) {
-            return Err(Status::MALFORMED);
+            return Err(HttpStatus::MALFORMED);
         }
         if name.eq_ignore_ascii_case("host") {
             hosts.push(value.trim());
@@ -299,7 +322,7 @@ fn parse(head: &str, listening: IpAddr) -> Result<HttpRequest, Status> {
         [host] => Some(host),
         // HTTP/1.0 did not require the header, and browsers of that age run no scripts.
         [] if is_old => None,
-        _ => return Err(Status::MALFORMED),
+        _ => return Err(HttpStatus::MALFORMED),
     };
     // The form for proxies has the host in it.
     let whole = target
@@ -311,10 +334,10 @@ fn parse(head: &str, listening: IpAddr) -> Result<HttpRequest, Status> {
         None => (host, target),
     };
     if listening.to_canonical().is_loopback() && !host.is_none_or(names_this_machine) {
-        return Err(Status::FOREIGN_HOST);
+        return Err(HttpStatus::FOREIGN_HOST);
     }
     if !matches!(method, "GET" | "HEAD") {
-        return Err(Status::NOT_ALLOWED);
+        return Err(HttpStatus::NOT_ALLOWED);
     }
     let path = target.split('?').next().unwrap_or_default().to_owned();
     Ok(HttpRequest { is_head: method == "HEAD", path })

@@ -42,6 +42,8 @@ pub(crate) struct MadeRun {
     pub(crate) stack: Stack,
     /// Reads of each second.
     pub(crate) seconds: Vec<Counts>,
+    /// Steps like the first that follow without a gate.
+    pub(crate) free_steps: u32,
     /// Outcome of the step and the run; none if it was killed before their ends.
     pub(crate) outcome: Option<Outcome>,
 }
@@ -59,6 +61,7 @@ impl MadeRun {
             gate: None,
             stack: disk("SAMSUNG", ""),
             seconds: reads.iter().map(|&count| vec![(100_000, count)]).collect(),
+            free_steps: 0,
             outcome: Some(Outcome::Complete),
         }
     }
@@ -98,13 +101,14 @@ impl MadeRun {
         let workload = Workload { name: "randread".to_owned(), ..Workload::default() };
         let limit = Limit::Duration(Nanos::from_secs(self.seconds.len() as u64));
         let load = Load::new(0, workload, EngineKind::Sync);
+        let step = Step::new(Role::Measure, load, limit, Nanos::from_secs(1));
         Plan {
             schema: PLAN_SCHEMA,
             purpose: Purpose::Campaign,
             seed: 1,
             clock: ClockChoice::Auto,
             targets: vec![target],
-            steps: vec![Step::new(Role::Measure, load, limit, Nanos::from_secs(1))],
+            steps: (0..=self.free_steps).map(|index| Step { index, ..step.clone() }).collect(),
             campaign: None,
             thresholds: Vec::new(),
         }
@@ -123,39 +127,45 @@ impl MadeRun {
             fallbacks: Vec::new(),
             arrivals: Arrivals::Closed,
         };
-        let started = StepStarted { step: 0, round: 0, stream, beside: Vec::new() };
-        let mut events = vec![Event::StepStarted(started)];
-        events.extend((0..).zip(&self.seconds).map(|(index, counts)| interval(index, counts)));
-        if let Some((started, offset_ns, bound_ns)) = self.gate {
-            events.push(Event::StepGated(StepGated {
-                step: 0,
+        let mut events = Vec::new();
+        for step in 0..=self.free_steps {
+            let stream = stream.clone();
+            let started = StepStarted { step, round: 0, stream, beside: Vec::new() };
+            events.push(Event::StepStarted(started));
+            let seconds = (0..).zip(&self.seconds);
+            events.extend(seconds.map(|(index, counts)| interval(step, index, counts)));
+            if let Some((started, offset_ns, bound_ns)) = self.gate.filter(|_| step == 0) {
+                events.push(Event::StepGated(StepGated {
+                    step,
+                    round: 0,
+                    armed: Nanos::ZERO,
+                    ordered_at: Nanos::new(started),
+                    started: Nanos::new(started),
+                    offset_ns,
+                    bound_ns,
+                }));
+            }
+            let Some(outcome) = self.outcome else { return events };
+            events.push(Event::StepEnded(StepEnded {
+                step,
                 round: 0,
-                armed: Nanos::ZERO,
-                ordered_at: Nanos::new(started),
-                started: Nanos::new(started),
-                offset_ns,
-                bound_ns,
+                outcome,
+                measured: Nanos::from_secs(self.seconds.len() as u64),
+                cpu: None,
+                devices: Vec::new(),
+                cpu_process_user: None,
+                idle_before: None,
+                cpu_process_system: None,
+                context_switches: None,
             }));
         }
         let Some(outcome) = self.outcome else { return events };
-        events.push(Event::StepEnded(StepEnded {
-            step: 0,
-            round: 0,
-            outcome,
-            measured: Nanos::from_secs(self.seconds.len() as u64),
-            cpu: None,
-            devices: Vec::new(),
-            cpu_process_user: None,
-            idle_before: None,
-            cpu_process_system: None,
-            context_switches: None,
-        }));
         events.push(Event::RunEnded(RunEnded { outcome, memory_max: Bytes::from_mib(8) }));
         events
     }
 }
 
-fn interval(index: u64, counts: &[(u64, u64)]) -> Event {
+fn interval(step: u32, index: u64, counts: &[(u64, u64)]) -> Event {
     let service = latency(counts);
     let record = OperationRecord {
         bytes: Bytes::new(4096 * service.exact.count),
@@ -163,7 +173,7 @@ fn interval(index: u64, counts: &[(u64, u64)]) -> Event {
         ..OperationRecord::new(OperationName::Read)
     };
     Event::Interval(Interval {
-        step: 0,
+        step,
         repeat: 0,
         round: 0,
         stream: 0,
@@ -196,6 +206,18 @@ pub(crate) fn disk(model: &str, serial: &str) -> Stack {
         ..BlockFacts::default()
     };
     let root = Layer { block: Some(block), ..layer(LayerKind::Disk, "sda") };
+    Stack { target: "/data".to_owned(), root }
+}
+
+/// A filesystem with this UUID on a disk with this serial number.
+pub(crate) fn mounted(uuid: &str, serial: &str) -> Stack {
+    let facts = FilesystemFacts {
+        fs_type: "ext4".to_owned(),
+        uuid: Some(uuid.to_owned()),
+        ..FilesystemFacts::default()
+    };
+    let below = vec![disk("LUN", serial).root];
+    let root = Layer { filesystem: Some(facts), below, ..layer(LayerKind::Filesystem, "/data") };
     Stack { target: "/data".to_owned(), root }
 }
 

@@ -1,8 +1,7 @@
 //! Text from outside, made safe for a terminal, a table and a page.
 //!
 //! Takes paths, names, labels, and messages of programs and kernels. Characters that would steer a
-//! terminal, break a row, or hide the real text are spelt out. JSON's grammar has its own escapes
-//! ([`crate::write_document`]).
+//! terminal, break a row, or hide the real text are spelt out. JSON's grammar has its own escapes.
 //!
 //! Spelt out as in Rust's strings (`\u{1b}`) are the control characters (C0, DEL, C1), the
 //! separators of lines and paragraphs, characters that turn the direction of writing (Unicode
@@ -32,7 +31,7 @@ fn spelt_out(text: &str, is_spelt_out: impl Fn(char) -> bool) -> String {
 }
 
 /// True for a character that is not to be sent as it is.
-pub(crate) fn is_hidden(c: char) -> bool {
+pub fn is_hidden(c: char) -> bool {
     // ARABIC LETTER MARK, then the marks, embeddings, overrides and isolates of both directions.
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}')
         || matches!(c, '\u{2066}'..='\u{2069}');
@@ -44,7 +43,8 @@ pub(crate) fn is_hidden(c: char) -> bool {
 }
 
 /// Text as HTML, and as the value of an attribute.
-pub(crate) struct EscapedText<'a>(pub(crate) &'a str);
+#[derive(Debug, Clone, Copy)]
+pub struct EscapedText<'a>(pub &'a str);
 
 impl fmt::Display for EscapedText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

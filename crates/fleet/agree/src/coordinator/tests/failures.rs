@@ -1,0 +1,149 @@
+//! Hosts that fail or are slow, clocks that are set, and statuses that arrive twice or late.
+
+use super::*;
+
+#[test]
+fn a_run_that_was_cut_is_collected_with_its_reason_and_not_pooled() {
+    let mut bench = Bench::armed(&["a", "b"], |_| ());
+    bench.end_run("b", b"content of b", Some("signal 9"));
+    bench.run_to_end("a", b"content of a");
+    bench.pass(20, &[]);
+    bench.piece("a", "run-of-a", b"content of a");
+    bench.piece("b", "run-of-b", b"content of b");
+    for (host, reason) in [("a", None), ("b", Some("signal 9"))] {
+        let last = bench.changes.iter().rev().find(|change| change.host == host).unwrap();
+        assert_eq!((last.state, last.reason.as_deref()), (HostState::Collected, reason));
+    }
+    assert_eq!(bench.machine.pooled_hosts(FIRST), ["a"]);
+}
+
+#[test]
+fn a_host_that_answers_but_cannot_read_its_run_does_not_hold_the_campaign_up() {
+    let mut bench = Bench::armed(&["a", "b"], |_| ());
+    bench.run_to_end("a", b"content of a");
+    bench.run_to_end("b", b"content of b");
+    bench.pass(20, &[]);
+    bench.piece("a", "run-of-a", b"content of a");
+    // Asked for after 20 ms, and again every 2.02 s.
+    bench.pass(30 * 2_020, &[]);
+    assert_eq!((bench.state("b"), bench.sent_to("b", "fetch")), (HostState::Ended, 31));
+    bench.pass(2_020, &[]);
+    assert_eq!((bench.state("b"), bench.sent_to("b", "fetch")), (HostState::Failed, 31));
+    let reason = bench.changes.last().unwrap().reason.clone();
+    assert_eq!(reason.unwrap(), "does not send 'events.jsonl' of its run folder");
+}
+
+#[test]
+fn a_host_whose_run_was_cut_does_not_count_among_those_that_remain() {
+    for (reason, hosts_min, stops) in [(Some("EIO"), 2, 1), (Some("EIO"), 1, 0), (None, 2, 0)] {
+        let mut bench = Bench::armed(&["a", "b"], |policy| policy.hosts_min = hosts_min);
+        bench.end_run("b", b"b", reason);
+        bench.pass(20, &[]);
+        assert_eq!(bench.sent_to("a", "stop"), stops, "{reason:?} {hosts_min}");
+    }
+}
+
+#[test]
+fn a_host_that_is_not_armed_long_after_half_of_the_others_is_left_or_ends_the_campaign() {
+    for (lost, to_others) in [(LostPolicy::GoOn, 0), (LostPolicy::Stop, 1)] {
+        let mut bench = Bench::armed(&["a", "b", "slow"], |policy| policy.lost = lost);
+        bench.machine.config.limits.arm_wait = Nanos::from_secs(2);
+        let lays_out = |status: &mut HostStatus| {
+            (status.state, status.waiting) = (HostState::Permitted, None);
+        };
+        bench.report("slow", lays_out);
+        bench.report("b", lays_out);
+        bench.pass(5_000, &[]);
+        assert_eq!(bench.sent_to("slow", "stop"), 0, "one of three is armed");
+        bench.report("b", |status| {
+            (status.state, status.waiting) = (HostState::Armed, Some(FIRST));
+        });
+        bench.pass(20 + 2_000, &[]);
+        assert_eq!(bench.sent_to("slow", "stop"), 0);
+        bench.pass(20, &[]);
+        let stops = ["slow", "a"].map(|host| bench.sent_to(host, "stop"));
+        assert_eq!(stops, [1, to_others], "{lost:?}");
+        let reason = bench.sent.iter().find_map(|(_, body)| match body {
+            Body::Stop { reason } => Some(reason.clone()),
+            _ => None,
+        });
+        assert!(reason.is_some_and(|reason| reason.ends_with("not armed in time")));
+    }
+}
+
+#[test]
+fn a_clock_that_was_set_is_recorded_and_one_within_its_bound_is_not() {
+    for (ahead, times) in [(0, 0), (60_000, 1)] {
+        let mut bench = Bench::armed(&["a"], |_| ());
+        bench.hears_answers = false;
+        bench.pass(5_000, &[]);
+        let at_ns = (bench.now + AHEAD + ahead) * 1_000_000;
+        bench.say("a", Body::Answer { nonce: bench.nonce, at_ns });
+        let is_set = |change: &&HostChange| {
+            change.reason.as_deref() == Some("its clock was set or stood still")
+        };
+        assert_eq!(bench.changes.iter().filter(is_set).count(), times, "{ahead} ms");
+    }
+}
+
+#[test]
+fn statuses_that_come_twice_late_or_from_an_earlier_boot_have_no_effect_and_are_counted() {
+    let mut bench = Bench::armed(&["a"], |_| ());
+    let message = |bench: &Bench, boot: &str, sequence: u64| {
+        let mut status = bench.statuses["a"].clone();
+        (status.state, status.machine.boot_id) = (HostState::Permitted, boot.to_owned());
+        BusMessage {
+            protocol: PROTOCOL,
+            campaign: CAMPAIGN.to_owned(),
+            sender: "a".to_owned(),
+            incarnation: 1,
+            sequence,
+            body: Body::Status(Box::new(status)),
+            signature: Some("signed".to_owned()),
+            bytes: Vec::new(),
+        }
+    };
+    let newest = bench.sequence;
+    let rows = [
+        ("boot of a", newest, HostState::Armed, 1),
+        ("boot of a", newest - 1, HostState::Armed, 2),
+        ("boot of a", newest + 1, HostState::Permitted, 2),
+        ("boot of a", newest + 1, HostState::Permitted, 3),
+        // Counts from one again after a boot.
+        ("next boot", 1, HostState::Permitted, 3),
+        ("boot of a", newest + 2, HostState::Permitted, 4),
+    ];
+    let before = bench.machine.ignored;
+    for (boot, sequence, state, ignored) in rows {
+        let message = message(&bench, boot, sequence);
+        bench.give(CoordinatorInput::Message { host: "a".to_owned(), message });
+        let expected = (state, before + ignored);
+        assert_eq!((bench.state("a"), bench.machine.ignored), expected, "{boot} {sequence}");
+    }
+}
+
+#[test]
+fn too_few_hosts_stop_the_campaign_and_enough_do_not() {
+    for (hosts_min, outcome) in [(1, None), (2, Some(CampaignOutcome::TooFewHosts))] {
+        let mut bench = Bench::armed(&["a", "b"], |policy| policy.hosts_min = hosts_min);
+        bench.report("b", |status| status.state = HostState::Failed);
+        bench.pass(20, &[]);
+        bench.report("a", |status| {
+            if outcome.is_some() {
+                status.state = HostState::Stopped;
+            }
+        });
+        bench.pass(100, &[]);
+        assert_eq!(bench.finished, outcome, "{hosts_min}");
+    }
+}
+
+#[test]
+fn a_host_that_cannot_be_reached_has_failed_unless_it_has_joined() {
+    let mut bench = Bench::new(config(&["a", "b"], |_| {}));
+    bench.report("b", |_| {});
+    for host in ["a", "b"].map(str::to_owned) {
+        bench.give(CoordinatorInput::Unreachable { host, reason: "no route".to_owned() });
+    }
+    assert_eq!((bench.state("a"), bench.state("b")), (HostState::Failed, HostState::Joined));
+}
