@@ -211,7 +211,8 @@ fn hang_ups_that_keep_coming_do_not_reach_the_programs_that_undo_a_bench() {
     for _ in 0..3 {
         let sandbox = Sandbox::new();
         let line = format!("stack bench {}", bench_spec(&sandbox).display());
-        let mut running = sandbox.durio(&line).within(["setsid"]).start();
+        let mut running =
+            sandbox.durio(&line).within(["setsid", "env", "--default-signal=HUP"]).start();
         let files = sandbox.root().join("files");
         wait_for("durio to begin", || !entries(&files).is_empty());
         let group = Pid::from_raw(running.id().try_into().unwrap()).unwrap();

@@ -68,6 +68,8 @@ pub struct CampaignLimits {
     pub arm_wait: Nanos,
     /// For hosts that were told to stop.
     pub stop_wait: Nanos,
+    /// A host is lost that has been silent for longer.
+    pub lost_after: Nanos,
     /// For lost hosts to come back, when all others have ended.
     pub lost_wait: Nanos,
     /// Runs on shared storage end after this long without a coordinator.
@@ -83,6 +85,7 @@ impl Default for CampaignLimits {
             plan_wait: Nanos::from_secs(60),
             arm_wait: Nanos::from_secs(600),
             stop_wait: Nanos::from_secs(60),
+            lost_after: LOST_AFTER,
             lost_wait: Nanos::from_secs(60),
             silence_max: Nanos::from_secs(30),
             run_max: Nanos::from_secs(24 * 3_600),
@@ -292,7 +295,7 @@ impl CoordinatorMachine {
             let view = &self.hosts[at];
             let is_watched = view.has_joined && !view.recorded.is_final();
             let silent = self.now.saturating_sub(view.alive.max(self.bus_back));
-            if !is_watched || silent <= LOST_AFTER {
+            if !is_watched || silent <= self.config.limits.lost_after {
                 continue;
             }
             let was_ended = view.recorded == HostState::Ended;

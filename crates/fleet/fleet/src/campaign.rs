@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Instant, SystemTime};
 
+use durio_agree::coordinator::LOST_AFTER;
 use durio_agree::host_list;
 use durio_agree::host_name::SshHost;
 use durio_agree::message::{SPEC_BYTES_MAX, digest};
@@ -152,6 +153,7 @@ pub(crate) fn run(spec: &Path, arguments: &CampaignOptions) -> Result<FleetExit,
     let launch = LaunchSettings {
         run: arguments.name.clone(),
         lost_wait_ns: arguments.lost_wait.get(),
+        lost_after_ns: arguments.lost_after.get(),
         goals: arguments.goals.clone(),
         ..launch_settings(spec, &arguments.hosts, &hosts)?
     };
@@ -217,6 +219,7 @@ pub(crate) fn launch_settings(
         fanout: usize::from(options.fanout),
         run: None,
         lost_wait_ns: 0,
+        lost_after_ns: LOST_AFTER.get(),
         goals: Vec::new(),
     })
 }
@@ -241,6 +244,10 @@ fn policy(arguments: &CampaignOptions, hosts: usize) -> Result<CampaignPolicy, C
             "--min-hosts {hosts_min} is more than the {} of the list",
             counted(u64::from(count), "host")
         );
+        return Err(CommandError::wrong_use(text));
+    }
+    if arguments.lost_after < LOST_AFTER {
+        let text = "--lost-after must be at least 1.5s, in which a host reports three times";
         return Err(CommandError::wrong_use(text));
     }
     let usual = if arguments.shared { Barrier::Step } else { Barrier::Start };

@@ -144,7 +144,8 @@ pub(crate) async fn coordinate(
     let bus = CampaignBus::start(pass.launch, folder, (&pass.campaign, pass.key))?;
     let starting = Semaphore::new(pass.launch.fanout);
     let (via, ssh_config) = (pass.launch.via, pass.launch.ssh_config.clone());
-    let launcher = Launcher { via, ssh_config, tunnel: bus.tunnel, programs, starting };
+    let (tunnel, lost_after) = (bus.tunnel, Duration::from_nanos(pass.launch.lost_after_ns));
+    let launcher = Launcher { via, ssh_config, tunnel, programs, starting, lost_after };
     let (events, mut inbox) = unbounded_channel();
     let mut coordinator = Coordinator::new(pass, bus, events, terminal).await?;
     let (over, is_over) = watch::channel(false);
@@ -179,6 +180,7 @@ impl<'c> Coordinator<'c> {
             spec: manifest.spec.clone(),
             limits: CampaignLimits {
                 lost_wait: Nanos::new(pass.launch.lost_wait_ns),
+                lost_after: Nanos::new(pass.launch.lost_after_ns),
                 ..CampaignLimits::default()
             },
             fault: None,

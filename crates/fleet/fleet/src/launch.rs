@@ -45,6 +45,7 @@ pub(crate) struct LaunchSettings {
     /// The name of the runs.
     pub(crate) run: Option<String>,
     pub(crate) lost_wait_ns: u64,
+    pub(crate) lost_after_ns: u64,
     /// Goals that the report judges.
     #[serde(default)]
     pub(crate) goals: Vec<String>,
@@ -141,8 +142,8 @@ const PUSH_AND_JOIN: &str = "exec sh -c 'umask 077; \
     chmod 700 \"$d/durio-fleet\" \"$d/durio\"; \"$d/durio-fleet\" join'";
 
 const REPLY_MAX: Duration = Duration::from_secs(60);
-/// Longer than the silence after which a host is lost: the record has every agent that died.
-const AGAIN_AFTER: Duration = Duration::from_secs(2);
+/// Beyond the silence after which a host is lost: the record has every agent that died.
+const AGAIN_LATER: Duration = Duration::from_millis(500);
 const END_MAX: Duration = Duration::from_secs(5);
 /// Other programs of the host may have a port.
 const PORT_TRIES: u32 = 3;
@@ -170,6 +171,8 @@ pub(crate) struct Launcher {
     pub(crate) programs: Option<PushedPrograms>,
     /// Sessions that are being made at a time.
     pub(crate) starting: Semaphore,
+    /// Silence after which a host is lost.
+    pub(crate) lost_after: Duration,
 }
 
 /// The programs that hosts get for the time of the campaign.
@@ -316,7 +319,7 @@ pub(crate) async fn keep(
             }
         }
         tokio::select! {
-            () = sleep(AGAIN_AFTER) => {}
+            () = sleep(launcher.lost_after + AGAIN_LATER) => {}
             () = told_over(&mut over) => return,
         }
     }
@@ -429,7 +432,9 @@ mod tests {
 
     fn launcher(via: LaunchVia, tunnel: Option<u16>) -> Launcher {
         let starting = Semaphore::new(1);
-        Launcher { via, ssh_config: Some("/x/ssh".into()), tunnel, programs: None, starting }
+        let ssh_config = Some("/x/ssh".into());
+        let lost_after = Duration::from_millis(1_500);
+        Launcher { via, ssh_config, tunnel, programs: None, starting, lost_after }
     }
 
     fn words(launcher: &Launcher) -> Vec<String> {

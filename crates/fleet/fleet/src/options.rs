@@ -242,6 +242,10 @@ pub(crate) struct CampaignOptions {
     #[arg(long, value_name = "N", default_value = "1", help_heading = "Policy")]
     pub(crate) min_hosts: HostsMin,
 
+    /// A host is lost when it has been silent for so long; its state comes twice a second
+    #[arg(long, value_name = "TIME", default_value = "1.5s", help_heading = "Policy")]
+    pub(crate) lost_after: Nanos,
+
     /// How long to wait for lost hosts when all others have ended
     #[arg(long, value_name = "TIME", default_value = "60s", help_heading = "Policy")]
     pub(crate) lost_wait: Nanos,

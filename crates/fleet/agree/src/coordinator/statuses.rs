@@ -4,7 +4,7 @@ use durio_base::Nanos;
 use durio_record::fleet::{CampaignEvent, HostState};
 
 use super::views::HostView;
-use super::{CampaignPhase, CoordinatorMachine, LOST_AFTER};
+use super::{CampaignPhase, CoordinatorMachine};
 use crate::clock::{ClockEstimate, PROBES, later, on_coordinator};
 use crate::fault::FleetFault;
 use crate::message::{Body, BusMessage, CampaignStep, HostStatus, PlanSummary, Recipient, Verify};
@@ -90,7 +90,7 @@ impl CoordinatorMachine {
             return;
         }
         if view.recorded == HostState::Lost {
-            if now.saturating_sub(view.alive) <= LOST_AFTER {
+            if now.saturating_sub(view.alive) <= self.config.limits.lost_after {
                 self.find(at);
             }
         } else if view.recorded == HostState::Asked {

@@ -10,7 +10,8 @@ use super::truth::{
 };
 use crate::FleetFault;
 use crate::coordinator::{
-    CampaignLimits, CoordinatorConfig, CoordinatorInput, CoordinatorMachine, OperatorOrder,
+    CampaignLimits, CoordinatorConfig, CoordinatorInput, CoordinatorMachine, LOST_AFTER,
+    OperatorOrder,
 };
 use crate::host::{HostConfig, HostEffect, HostInput, HostMachine, HostMemory};
 use crate::message::{Body, BusMessage, CampaignStep, HostIdentity, PlanSummary, PlannedStep};
@@ -27,6 +28,7 @@ pub(super) const LIMITS: CampaignLimits = CampaignLimits {
     plan_wait: Nanos::from_secs(4),
     arm_wait: Nanos::from_secs(8),
     stop_wait: Nanos::from_secs(20),
+    lost_after: LOST_AFTER,
     lost_wait: Nanos::from_secs(6),
     silence_max: Nanos::from_secs(12),
     run_max: Nanos::from_secs(40),

@@ -173,6 +173,10 @@ impl Lab {
         let mut words = vec!["run", "tiny.toml", "--hosts", &hosts, "--target", &target];
         words.extend(["--ssh-config", "ssh_config", "--yes", "-o", "campaign"]);
         words.extend(more);
+        // Other tests keep the disk and the processors busy.
+        if !more.contains(&"--lost-after") {
+            words.extend(["--lost-after", "10s"]);
+        }
         self.start(&words)
     }
 

@@ -69,8 +69,12 @@ fn a_plan_that_a_host_does_not_permit_or_cannot_make_stops_the_campaign() {
 fn wrong_wishes_are_refused_before_any_host_is_asked() {
     let Some(lab) = Lab::new(1) else { return };
     fs::write(lab.path("tiny.toml"), spec(1)).unwrap();
-    let rows: [(&[&str], &str); 7] = [
+    let rows: [(&[&str], &str); 8] = [
         (&["--hosts", "db1"], "confirmation needed, but there is no terminal"),
+        (
+            &["--hosts", "db1", "--yes", "--lost-after", "1.4s"],
+            "--lost-after must be at least 1.5s",
+        ),
         (&["--hosts", "db1,db1", "--yes"], "db1"),
         (&["--hosts=-oProxyCommand=x", "--yes"], "-oProxyCommand"),
         (&["--hosts", "db1", "--yes", "--min-hosts", "2"], "--min-hosts 2 is more than"),
