@@ -13,7 +13,7 @@ use crate::invitation::HostTarget;
 
 /// The exit codes, for `--help`.
 const TABLE: &str = "\
-FleetExit codes:
+Exit codes:
   0    success
   1    a goal was missed, or hosts are missing
   2    usage error
@@ -242,7 +242,7 @@ pub(crate) struct CampaignOptions {
     #[arg(long, value_name = "N", default_value = "1", help_heading = "Policy")]
     pub(crate) min_hosts: HostsMin,
 
-    /// A host is lost when it has been silent for so long; its state comes twice a second
+    /// Silence after which a host is lost; hosts report twice a second
     #[arg(long, value_name = "TIME", default_value = "1.5s", help_heading = "Policy")]
     pub(crate) lost_after: Nanos,
 

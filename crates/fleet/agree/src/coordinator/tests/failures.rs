@@ -34,6 +34,17 @@ fn a_host_that_answers_but_cannot_read_its_run_does_not_hold_the_campaign_up() {
 }
 
 #[test]
+fn the_silence_after_which_a_host_is_lost_is_that_of_the_limits() {
+    let mut bench = Bench::armed(&["a", "b"], |_| ());
+    bench.machine.config.limits.lost_after = Nanos::from_secs(4);
+    bench.pass(4_000, &["b"]);
+    assert_ne!(bench.state("b"), HostState::Lost);
+    bench.pass(500, &["b"]);
+    assert_eq!(bench.state("b"), HostState::Lost);
+    assert_ne!(bench.state("a"), HostState::Lost);
+}
+
+#[test]
 fn a_host_whose_run_was_cut_does_not_count_among_those_that_remain() {
     for (reason, hosts_min, stops) in [(Some("EIO"), 2, 1), (Some("EIO"), 1, 0), (None, 2, 0)] {
         let mut bench = Bench::armed(&["a", "b"], |policy| policy.hosts_min = hosts_min);
