@@ -223,7 +223,10 @@ impl FleetLab {
         // The host that had this number before may have left it.
         let _ = ip(&["link", "del", &host.link]);
         let pid = pid.to_string();
-        ip(&["link", "add", &host.link, "type", "veth", "peer", "name", "eth0", "netns", &pid])?;
+        // The same for a host that comes back: others remember for half a minute who has an address.
+        let hardware = format!("02:00:00:00:{:02x}:{number:02x}", std::process::id() % 250);
+        let veth = ["type", "veth", "peer", "name", "eth0", "address", &hardware, "netns", &pid];
+        ip(&[&["link", "add", host.link.as_str()][..], &veth].concat())?;
         ip(&["link", "set", &host.link, "master", &self.bridge, "up"])?;
         let inside = |words: &[&str]| {
             let mut command = Command::new("nsenter");
