@@ -232,7 +232,8 @@ pub(crate) struct JobArguments {
     #[arg(long, value_name = "TIME", default_value = "0s", help_heading = "How long")]
     pub(crate) ramp: Nanos,
 
-    /// Length of recorded intervals [default: a fiftieth of the duration]
+    /// Length of recorded intervals, which durio report --intervals lists [default: a fiftieth of the
+    /// duration]
     #[arg(long, value_name = "TIME", help_heading = "How long")]
     pub(crate) interval: Option<Nanos>,
 

@@ -34,10 +34,10 @@ pub struct Setup {
 }
 
 /// The work of a case with an engine.
-pub type Body<'b, C> = dyn FnMut(&mut dyn Engine<Clock = C>) + 'b;
+pub type EngineBody<'b, C> = dyn FnMut(&mut dyn Engine<Clock = C>) + 'b;
 
 /// Builds an engine, lends it to a body, and drops it.
-pub type Lend<'s, C> = dyn Fn(Setup, &mut Body<'_, C>) + 's;
+pub type Lend<'s, C> = dyn Fn(Setup, &mut EngineBody<'_, C>) + 's;
 
 /// The suite for one engine in one mode.
 #[expect(missing_debug_implementations, reason = "how an engine is built is code")]

@@ -22,6 +22,7 @@ use tempfile::TempDir;
 
 pub mod conformance;
 pub mod plans;
+pub mod runs;
 
 /// One entry of the tree.
 #[derive(Debug, Clone, PartialEq)]

@@ -35,6 +35,7 @@ use clap::Subcommand;
 use crate::cargo;
 
 pub(crate) use figures::print_table;
+pub(crate) use fleet_lab::load::live_report;
 pub(crate) use fsync::newest_postgresql;
 pub(crate) use machine::filesystem;
 pub(crate) use machine::kernel;

@@ -1,7 +1,7 @@
 //! `cargo xtask dist`: packages for installation.
 //!
-//! Makes in `target/dist/packages` a Debian package, a tarball, the same with a static binary, and
-//! their checksums. Uploads nothing.
+//! Makes in `target/dist/packages` a Debian package of each program, a tarball of both, the same with
+//! static binaries, and their checksums. Uploads nothing.
 //!
 //! ```text
 //!   build ─ contents ─┬─ deb ─────┬─ try_out
@@ -13,9 +13,9 @@ mod contents;
 mod deb;
 mod try_out;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::{fs, iter};
 
 use anyhow::{Context, Result, bail, ensure};
 use build::{BuildTarget, GlibcVersion};
@@ -29,12 +29,17 @@ pub(crate) use try_out::TryOutcome;
 /// The first releases with this glibc or a newer one.
 const SYSTEMS_WITH_LOWEST_GLIBC: &str = "Debian 12, Ubuntu 22.04, RHEL 9";
 
-/// Makes durio's packages; with --test tries them in a fresh Debian
+/// The most that the Debian package of a program may have.
+const PACKAGE_KIB_MAX: u64 = 8 * 1024;
+
+/// Makes the packages of durio and durio-fleet; with --test tries them in a fresh Debian
 ///
-/// In target/dist/packages: a Debian package, a tarball of the same files, a tarball with a static
-/// binary where the target for musl is installed (rustup target add x86_64-unknown-linux-musl), and
-/// SHA256SUMS. The same sources and the same compiler give the same bytes; files have the time of the
-/// last commit, or SOURCE_DATE_EPOCH. Takes about ten minutes of two processors the first time.
+/// In target/dist/packages: a Debian package of each program, a tarball of the files of both, a
+/// tarball with static binaries where the target for musl is installed (rustup target add
+/// x86_64-unknown-linux-musl) and musl-gcc (Debian's musl-tools), and SHA256SUMS. A Debian package of
+/// more than 8 MiB is an error. The same sources and the same compiler give the same bytes; files have
+/// the time of the last commit, or SOURCE_DATE_EPOCH. Takes about ten minutes of two processors the
+/// first time.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DistArguments {
     /// Try the packages in a fresh Debian, made by debootstrap (root, network): install, use, remove
@@ -48,18 +53,44 @@ pub(crate) struct DistArguments {
     glibc: GlibcVersion,
 }
 
+/// A program, with a package of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PackagedProgram {
+    Durio,
+    Fleet,
+}
+
+impl PackagedProgram {
+    /// In the order in which they can be installed.
+    const ALL: [Self; 2] = [Self::Durio, Self::Fleet];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Durio => "durio",
+            Self::Fleet => "durio-fleet",
+        }
+    }
+
+    /// The program that a file of `contrib` belongs to, by its path there.
+    fn of_example(path: &str) -> Self {
+        if path.contains("fleet") { Self::Fleet } else { Self::Durio }
+    }
+}
+
 /// The packages made.
 pub(crate) struct Packages {
     folder: PathBuf,
-    deb: Option<PathBuf>,
+    /// In the order of [`PackagedProgram::ALL`]; none without dpkg-deb.
+    debs: Vec<PathBuf>,
     tarball: PathBuf,
-    static_tarball: Option<PathBuf>,
+    /// Or what is missing for it.
+    static_tarball: Result<PathBuf, String>,
     glibc: GlibcVersion,
 }
 
 pub(crate) fn run(arguments: &DistArguments) -> Result<ExitCode> {
     let packages = make(arguments.glibc)?;
-    packages.print()?;
+    packages.print_and_check_sizes()?;
     if !arguments.test {
         return Ok(ExitCode::SUCCESS);
     }
@@ -81,40 +112,55 @@ pub(crate) fn test() -> Result<TryOutcome> {
         return Ok(TryOutcome::Skipped(reason));
     }
     let packages = make(build::LOWEST_GLIBC.parse().map_err(anyhow::Error::msg)?)?;
-    packages.print()?;
+    packages.print_and_check_sizes()?;
     try_out::try_out(&packages, try_out::SUITE)
 }
 
 fn make(glibc_max: GlibcVersion) -> Result<Packages> {
     let host = BuildTarget::host()?;
     let musl = host.musl()?;
-    let targets: Vec<&BuildTarget> = [Some(&host), musl.as_ref()].into_iter().flatten().collect();
+    let targets: Vec<&BuildTarget> = iter::once(&host).chain(musl.as_ref().ok()).collect();
     build::build(&targets)?;
     let target_folder = cargo::metadata()?.target_directory.into_std_path_buf();
     let folder = target_folder.join("dist/packages");
     renew(&folder)?;
-    let binary = host.binary(&target_folder);
-    let needs = build::needs(&binary)?;
-    let glibc = needs.glibc.context("the binary names no version of glibc")?;
-    ensure!(
-        glibc <= glibc_max,
-        "the binary needs glibc {glibc} ({}), more than {glibc_max}: build it on an older system, \
-         or permit it with --glibc {glibc}",
-        needs.newest_symbol_version
-    );
     let epoch = build::epoch()?;
-    let files = contents::files(&binary, &binary)?;
-    let deb = deb::make(&folder, &files, &needs, epoch)?;
-    let tarball = make_tarball(&folder, &files, &format!("{}-linux-gnu", host.arch()), epoch)?;
-    let static_tarball = musl.map(|musl| {
-        let file = musl.binary(&target_folder);
-        ensure!(build::needs(&file)?.is_static(), "{} is not static", file.display());
-        let files = contents::files(&file, &binary)?;
-        make_tarball(&folder, &files, &format!("{}-linux-musl", musl.arch()), epoch)
-    });
-    let static_tarball = static_tarball.transpose()?;
+    let (mut all_files, mut debs) = (Vec::new(), Vec::new());
+    let mut newest: Option<GlibcVersion> = None;
+    for program in PackagedProgram::ALL {
+        let binary = host.binary(program, &target_folder);
+        let needs = build::needs(&binary)?;
+        newest = newest.max(Some(needs.permitted_glibc(glibc_max)?));
+        let files = contents::files(program, &binary, &binary)?;
+        debs.extend(deb::make(&folder, program, &files, &needs, epoch)?);
+        all_files.extend(files);
+    }
+    let tarball = make_tarball(&folder, &all_files, &format!("{}-linux-gnu", host.arch()), epoch)?;
+    let static_tarball = match musl {
+        Ok(musl) => {
+            let files = static_files(&musl, &host, &target_folder)?;
+            Ok(make_tarball(&folder, &files, &format!("{}-linux-musl", musl.arch()), epoch)?)
+        }
+        Err(missing) => Err(missing),
+    };
     write_sums(&folder)?;
-    Ok(Packages { folder, deb, tarball, static_tarball, glibc })
+    let glibc = newest.context("there is no program")?;
+    Ok(Packages { folder, debs, tarball, static_tarball, glibc })
+}
+
+/// The files of both packages, with static binaries.
+fn static_files(
+    musl: &BuildTarget,
+    host: &BuildTarget,
+    target_folder: &Path,
+) -> Result<Vec<PackageFile>> {
+    let mut files = Vec::new();
+    for program in PackagedProgram::ALL {
+        let binary = musl.binary(program, target_folder);
+        ensure!(build::needs(&binary)?.is_static(), "{} is not static", binary.display());
+        files.extend(contents::files(program, &binary, &host.binary(program, target_folder))?);
+    }
+    Ok(files)
 }
 
 /// An empty folder: a package of another version would be taken for one of this.
@@ -142,7 +188,7 @@ fn file_names(folder: &Path) -> Result<Vec<String>> {
 }
 
 impl Packages {
-    fn print(&self) -> Result<()> {
+    fn print_and_check_sizes(&self) -> Result<()> {
         let mut table = Table::new();
         table.load_style(presets::ASCII_MARKDOWN).set_header(["file", "KiB"]);
         for name in file_names(&self.folder)? {
@@ -158,11 +204,19 @@ impl Packages {
             self.glibc,
             build::LOWEST_GLIBC
         );
-        if self.deb.is_none() {
-            println!("no Debian package: dpkg-deb is not installed");
+        if self.debs.is_empty() {
+            println!("no Debian packages: dpkg-deb is not installed");
         }
-        if self.static_tarball.is_none() {
-            println!("no static binary: {}", BuildTarget::host()?.how_to_get_musl());
+        if let Err(missing) = &self.static_tarball {
+            println!("no static binaries: {missing}");
+        }
+        for deb in &self.debs {
+            let kib = fs::metadata(deb)?.len().div_ceil(1024);
+            let name = deb.display();
+            ensure!(
+                kib <= PACKAGE_KIB_MAX,
+                "{name} has {kib} KiB, more than {PACKAGE_KIB_MAX} KiB"
+            );
         }
         Ok(())
     }
@@ -216,5 +270,21 @@ mod tests {
         assert_eq!(first, packed());
         // Only the archive is left.
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn the_containerfile_builds_an_image_of_each_program_and_durio_s_without_a_target() {
+        let text = fs::read_to_string(cargo::workspace_root().join("Containerfile")).unwrap();
+        for name in PackagedProgram::ALL.map(PackagedProgram::name) {
+            let build = format!("cargo build --locked --profile dist -p {name} --target ");
+            let copied = format!(" /usr/bin/{name} /usr/bin/{name}\n");
+            let stage = format!("\nFROM scratch AS {name}\n");
+            let entry = format!("\nENTRYPOINT [\"/usr/bin/{name}\"]\n");
+            for part in [build, copied, stage, entry] {
+                assert!(text.contains(&part), "{part}");
+            }
+        }
+        let last = text.lines().rfind(|line| line.starts_with("FROM "));
+        assert_eq!(last, Some("FROM scratch AS durio"));
     }
 }

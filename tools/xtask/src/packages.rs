@@ -38,8 +38,9 @@ const fn program(name: &'static str, packages: &'static [&'static str]) -> Requi
     Requirement { name, probe: PackageProbe::Program, packages }
 }
 
-/// Requirements of a long run only: a fresh Debian to install durio in.
-const LONG: [Requirement; 1] = [program("debootstrap", &["debootstrap"])];
+/// Requirements of a long run only: a fresh Debian to install durio in, and static programs.
+const LONG: [Requirement; 2] =
+    [program("debootstrap", &["debootstrap"]), program("musl-gcc", &["musl-tools"])];
 
 const REQUIREMENTS: [Requirement; 29] = [
     program("fio", &["fio"]),

@@ -58,7 +58,7 @@ pub use layer::{Layer, LayerKind, Stack, leaf_devices};
 pub use mountinfo::{MountedThing, UnmountedPlace, mounted_at, unmounted_place};
 pub use open_files::{
     OpenFile, descriptors, family_of, holders_below, open_file, process_of, processes_of_unit,
-    threads_of, write_calls, written_bytes,
+    read_bytes, threads_of, write_calls, written_bytes,
 };
 pub use power_state::{DriveCounters, PowerState, read_power_state};
 pub use process_facts::{

@@ -62,6 +62,11 @@ pub fn written_bytes(root: &Path, process: u32) -> Option<u64> {
     io_count(root, process, "write_bytes:")
 }
 
+/// Bytes that were read from storage for the same processes.
+pub fn read_bytes(root: &Path, process: u32) -> Option<u64> {
+    io_count(root, process, "read_bytes:")
+}
+
 fn io_count(root: &Path, process: u32, key: &str) -> Option<u64> {
     let text = fs::read_to_string(root.join(format!("proc/{process}/io"))).ok()?;
     text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok())
@@ -205,7 +210,7 @@ mod tests {
         let fixture = Fixture::new();
         fixture.file(
             "proc/10/io",
-            "rchar: 5\nwchar: 7\nsyscr: 1\nsyscw: 42\nread_bytes: 0\nwrite_bytes: 8192\n",
+            "rchar: 5\nwchar: 7\nsyscr: 1\nsyscw: 42\nread_bytes: 4096\nwrite_bytes: 8192\n",
         );
         fixture.file("proc/11/status", "Tgid:\t11\n");
         let root = fixture.root();
@@ -213,6 +218,7 @@ mod tests {
         assert_eq!(write_calls(root.path(), 11), None);
         assert_eq!(written_bytes(root.path(), 10), Some(8192));
         assert_eq!(written_bytes(root.path(), 11), None);
+        assert_eq!(read_bytes(root.path(), 10), Some(4096));
         let own = write_calls(Path::new("/"), std::process::id());
         assert!(own.is_none_or(|calls| calls < u64::MAX / 2), "{own:?}");
     }

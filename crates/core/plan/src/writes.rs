@@ -114,7 +114,7 @@ fn sum(mut amounts: impl Iterator<Item = Option<u64>>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use durio_workload::{Arrivals, PerMille, Workload};
+    use durio_workload::{Arrivals, BlockShare, GroupCommit, PerMille, Workload};
 
     use super::*;
     use crate::{
@@ -216,6 +216,39 @@ mod tests {
         let expected =
             r#"[{"target":1,"written_max_bytes":40960,"rate_max_bytes_per_second":81920}]"#;
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_mix_writes_one_more_of_its_largest_size_and_a_batch_is_filled_up() {
+        let amounts = |change: &dyn Fn(&mut Workload), volume: u64| {
+            [Limit::Operations(5), Limit::Volume(Bytes::new(volume))].map(|limit| {
+                let mut step = writes(limit, Arrivals::Closed);
+                change(&mut step.load.workload);
+                of_plan(&plan(new_file(FileLayout::Empty), vec![step])).0
+            })
+        };
+        let share = |size| BlockShare { size: Bytes::new(size), weight: PerMille::ALL };
+        let large = 16 * BLOCK;
+        // Each of two jobs ends after an access.
+        let mixed = [Some(5 * large), Some(10 * BLOCK + 2 * large)];
+        let mix = vec![share(BLOCK), share(large)];
+        let block_size = Bytes::new(large);
+        let set = |workload: &mut Workload| {
+            (workload.block_mix, workload.block_size) = (mix.clone(), block_size);
+        };
+        assert_eq!(amounts(&set, 10 * BLOCK), mixed);
+        let set = |workload: &mut Workload| {
+            (workload.write_block_mix, workload.block_size) = (mix.clone(), block_size);
+        };
+        assert_eq!(amounts(&set, 10 * BLOCK), mixed);
+        // Three records of 300 bytes are at least 700 bytes, and each may be a batch.
+        for (rewrites_tail, each) in [(false, BLOCK), (true, 2 * BLOCK)] {
+            let policy = GroupCommit { rewrites_tail, ..GroupCommit::of(3) };
+            let set = |workload: &mut Workload| {
+                (workload.group_commit, workload.block_size) = (Some(policy), Bytes::new(300));
+            };
+            assert_eq!(amounts(&set, 700), [Some(5 * each), Some(3 * each)], "{rewrites_tail}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! FOLDER/fleet.json        the campaign: spec, hosts asked, policy, versions
-//!        hosts.jsonl       each change of a host's state
+//!        hosts.jsonl       changes of the hosts' states
 //!        events.jsonl      barriers, losses, decisions, orders of the operator
 //!        hosts/NAME/RUN/   run folders, byte for byte
 //! ```
@@ -137,6 +137,14 @@ pub struct HostChange {
     /// SHA-256 of the collected folder as the host signed it, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder_digest: Option<String>,
+    /// Changes since the host's line before this one that have no line.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unwritten: u64,
+}
+
+// A reference, because serde gives one.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The host's monotonic clock − the coordinator's, at one moment.
@@ -160,6 +168,20 @@ pub struct TimedCampaignEvent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum CampaignEvent {
+    /// One run on each host begins, is continued or is collected; all lines until the next event of
+    /// this kind belong to it.
+    PassStarted {
+        /// Empty for the runs that were ordered first.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        label: String,
+        /// From 0 on, of the passes with this label.
+        number: u32,
+        /// How many were ordered.
+        passes: u32,
+        /// Empty if all hosts of the campaign take part.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        hosts: Vec<String>,
+    },
     /// All expected hosts are armed for the step.
     BarrierReached {
         step: u32,
@@ -190,6 +212,15 @@ pub enum CampaignEvent {
     },
     HostBack {
         host: String,
+    },
+    /// A relay is silent; lines about its hosts follow.
+    RelayLost {
+        relay: String,
+        hosts: u32,
+        silent_ns: u64,
+    },
+    RelayBack {
+        relay: String,
     },
     /// A host asked to join while the campaign ran.
     LateJoiner {

@@ -19,8 +19,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::{Decompress, FlushDecompress, Status};
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 
 use crate::{LATENCY_NS_MAX, SIGNIFICANT_DIGITS, SparseHistogram};
 
@@ -71,6 +71,17 @@ impl<W: Write> HistogramLogWriter<W> {
     pub(crate) fn writer_mut(&mut self) -> &mut W {
         &mut self.writer
     }
+}
+
+/// A histogram as the text of an entry, which [`PayloadReader`] reads.
+pub fn payload_text(histogram: &SparseHistogram) -> Option<String> {
+    let mut full = Histogram::new_with_bounds(1, LATENCY_NS_MAX, SIGNIFICANT_DIGITS).ok()?;
+    for (lowest, _, count) in histogram.buckets() {
+        full.saturating_record_n(lowest, count);
+    }
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new().serialize(&full, &mut bytes).ok()?;
+    Some(STANDARD.encode(bytes))
 }
 
 /// The longest line that is read.

@@ -34,7 +34,7 @@ pub use folder::{
     Environment, FolderManifest, FolderName, Manifest, ManifestFolder, RUN_FOLDER_SCHEMA,
     StateFolder, StatePart, file_names,
 };
-pub use histogram_log::PayloadReader;
+pub use histogram_log::{PayloadReader, payload_text};
 pub use journal::{Journal, Leftover, Leftovers, MadeFile, remove_leftovers};
 pub use latency::{Exact, LATENCY_NS_MAX, Latency, SIGNIFICANT_DIGITS, SparseHistogram};
 pub use operation_trace::{

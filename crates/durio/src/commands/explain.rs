@@ -5,10 +5,9 @@ use clap::Args;
 use durio_analyse::Explanation;
 use durio_base::nearest_word;
 use durio_command::CommandError;
-use durio_judge::explanations;
 use durio_judge::typical::{TypicalClass, TypicalStorage, typical};
+use durio_judge::{explained, explanations};
 use durio_report::{ShownExplanations, ShownTypical};
-use durio_spec::profile::profile_names;
 
 use crate::exit_code::{Exit, TABLE};
 use crate::options::OutputArguments;
@@ -16,11 +15,13 @@ use crate::output;
 
 /// Explain a term of a report: a warning, a signal, a verdict, a rule
 ///
-/// ID is the word as the report prints it, such as not-steady, flush-fast, unfit or B01. The same
-/// explanations are the reference part of the book. Without ID it lists all of them.
+/// ID is a word, a label or a database as the report prints it, such as not-steady, flush-fast, "bound
+/// by", B01 or cockroachdb. Without ID it lists the ids by kind; --all adds the meaning of each. The
+/// same explanations are the reference part of the book.
 ///
 ///   durio explain
 ///   durio explain flush-fast
+///   durio explain --all
 ///   durio explain --format json
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
@@ -29,6 +30,10 @@ pub(crate) struct Explain {
     #[arg(value_name = "ID")]
     pub(crate) id: Option<String>,
 
+    /// List all ids with their meaning
+    #[arg(long, conflicts_with = "id")]
+    pub(crate) all: bool,
+
     #[command(flatten)]
     pub(crate) output: OutputArguments,
 }
@@ -36,44 +41,26 @@ pub(crate) struct Explain {
 pub(super) fn explain(arguments: &Explain) -> Result<Exit, CommandError> {
     let all = explanations()?;
     let shown = match &arguments.id {
-        None => ShownExplanations::listed(all),
-        Some(id) => {
-            let asked = normal(id);
-            let is_it = |explanation: &Explanation| {
-                normal(&explanation.id) == asked || is_named(explanation, &asked)
-            };
-            let (found, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_it);
-            if found.is_empty() {
-                return Err(unknown(id, &asked, &others));
-            }
-            ShownExplanations::whole(found)
-        }
+        None if arguments.all => ShownExplanations::listed(all),
+        None => ShownExplanations::indexed(all),
+        Some(id) => match explained(&all, id) {
+            found if found.is_empty() => return Err(unknown(id, &all)),
+            found => ShownExplanations::whole(found),
+        },
     };
     output::report(arguments.output, &shown)?;
     Ok(Exit::Fine)
 }
 
-/// In the form of ids: reports print `NOT STEADY`, `no documented threshold` and `disk ×2`.
-fn normal(id: &str) -> String {
-    id.trim().to_lowercase().replace([' ', '_'], "-").replace('×', "x")
-}
-
-/// A rule of advice has a name in addition to its id.
-fn is_named(it: &Explanation, name: &str) -> bool {
-    it.facts.iter().any(|fact| fact.label == "name" && fact.text == name)
-}
-
-fn unknown(id: &str, asked: &str, all: &[Explanation]) -> CommandError {
+fn unknown(id: &str, all: &[Explanation]) -> CommandError {
+    let asked = id.trim().to_lowercase().replace([' ', '_'], "-");
     let ids = || all.iter().map(|explanation| explanation.id.as_str());
-    let part = ids().find(|id| id.contains(asked) || asked.contains(id));
-    let near = nearest_word(asked, ids()).or(part);
+    let part = ids().find(|id| id.contains(&asked) || asked.contains(id));
+    let near = nearest_word(&asked, ids()).or(part);
     let error = CommandError::wrong_use(format!("unknown name '{id}'"));
-    if profile_names().contains(&asked) {
-        return error.hint(format!("durio profile show {asked} explains that database's profile"));
-    }
     match near.filter(|_| !asked.is_empty()) {
-        Some(near) => error.hint(format!("did you mean {near}? durio explain lists all")),
-        None => error.hint("durio explain lists all"),
+        Some(near) => error.hint(format!("did you mean {near}? durio explain --all lists all")),
+        None => error.hint("durio explain --all lists all"),
     }
 }
 

@@ -42,7 +42,9 @@ use crate::output;
 ///
 /// The bus and the hosts:
 ///   permissions  what the users of a NATS server of your site may do, for --bus tls://HOST:PORT
-///   join         take part as a host; run starts it
+///   serve        a bus that hosts join by themselves, for --via joined
+///   invite       the credentials of such hosts
+///   join         take part as a host; run starts it, or a service on the host
 ///
 /// A host is suspect if it differs from hosts like it by more than chance explains, and slow once
 /// fresh runs have confirmed that (durio fleet confirm).
@@ -105,7 +107,7 @@ pub(crate) struct FleetReportArguments {
 const PROGRAM: &str = "durio-fleet";
 
 /// The commands that it has.
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 13] = [
     "run",
     "check",
     "plan",
@@ -117,6 +119,8 @@ const COMMANDS: [&str; 11] = [
     "collect",
     "join",
     "permissions",
+    "serve",
+    "invite",
 ];
 
 pub(crate) fn fleet(arguments: &FleetArguments) -> Result<Exit, CommandError> {

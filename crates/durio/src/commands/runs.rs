@@ -16,7 +16,7 @@ use durio_plan::RawPath;
 use durio_record::bench::{BenchFolder, LabCompareFolder};
 use durio_record::file_names;
 use durio_record::proof::ProofFolder;
-use durio_report::ShownRuns;
+use durio_report::{Format, ShownIntervals, ShownRuns, io_properties};
 
 use crate::exit_code::{Exit, TABLE};
 use crate::options::OutputArguments;
@@ -26,8 +26,12 @@ use crate::{output, values};
 /// Make a report from a saved run
 ///
 /// Works on any machine, without the storage. The report of a killed run is marked partial.
+///
+///   durio report last
+///   durio report last --intervals -o intervals.csv
+///   durio report last --io-properties > io_properties.yaml
 #[derive(Debug, Args)]
-#[command(after_help = TABLE)]
+#[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct ReportArguments {
     /// Run: its folder, its name or the start of it, last or last~2; several are shown side by side
     #[arg(value_name = "RUN", default_value = "last")]
@@ -36,6 +40,21 @@ pub(crate) struct ReportArguments {
     /// Open the saved page in a browser, and print its path
     #[arg(long, conflicts_with_all = ["format", "json", "verbose", "report_file"])]
     pub(crate) open: bool,
+
+    /// Show the intervals of each workload instead: rate, p50, p99 and max over time
+    ///
+    /// The counterpart of fio's logs (write_bw_log, write_iops_log, write_lat_log). Their length is
+    /// that of --interval when the run was measured. JSON is that of the run, which has them as
+    /// workloads[].intervals.
+    #[arg(long, conflicts_with = "open")]
+    pub(crate) intervals: bool,
+
+    /// Print the run as Seastar's io_properties.yaml, which ScyllaDB and Redpanda read
+    ///
+    /// The run must have measured IOPS at random and sequential bandwidth, of reads and writes, as
+    /// the built-in spec io-properties does; what is missing is an error.
+    #[arg(long, conflicts_with_all = ["open", "intervals", "format", "json", "verbose", "report_file"])]
+    pub(crate) io_properties: bool,
 
     #[command(flatten)]
     pub(crate) output: OutputArguments,
@@ -50,6 +69,10 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<Exit, CommandError> 
                 CommandError::wrong_use(text).hint("--format html writes one page of several")
             );
         }
+        runs if arguments.intervals || arguments.io_properties => {
+            let text = format!("{} takes one run, not {}", option(arguments), runs.len());
+            return Err(CommandError::wrong_use(text));
+        }
         runs => return super::compare::side_by_side(runs, arguments.output),
     };
     let path = find_run(run)?;
@@ -58,6 +81,14 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<Exit, CommandError> 
     }
     // If a folder has both manifests, the run's takes precedence.
     let is_run = path.join(file_names::MANIFEST).is_file();
+    if arguments.intervals || arguments.io_properties {
+        if !is_run {
+            let text = format!("{} takes a run, not '{}'", option(arguments), path.display());
+            let hint = "the folder of a bench has a folder for each of its runs";
+            return Err(CommandError::wrong_use(text).hint(hint));
+        }
+        return parts(arguments, &path);
+    }
     if BenchFolder::<DeclaredStack>::is_at(&path) && !is_run {
         let folder = BenchFolder::<DeclaredStack>::open(&path)?;
         return super::stack::show_bench(&folder, arguments.output);
@@ -72,6 +103,34 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<Exit, CommandError> 
     let histograms = arguments.output.format().shows_histograms();
     let read = read_run(&path, histograms, &Terminal::new(true))?;
     output::report(arguments.output, &read.findings)?;
+    Ok(Exit::of_read(read.is_damaged))
+}
+
+/// The option that asks for a part of a run.
+const fn option(arguments: &ReportArguments) -> &'static str {
+    if arguments.intervals { "--intervals" } else { "--io-properties" }
+}
+
+/// The intervals of a run, or what a program on Seastar reads of it.
+fn parts(arguments: &ReportArguments, path: &Path) -> Result<Exit, CommandError> {
+    let format = arguments.output.format();
+    if matches!(format, Format::OpenMetrics | Format::JUnit | Format::FioJson) {
+        let hint = "expected text, json, html, markdown or csv";
+        return Err(output::unsupported(arguments.output, hint));
+    }
+    let read = read_run(path, false, &Terminal::new(true))?;
+    if arguments.io_properties {
+        let text = io_properties(&read.findings).map_err(|missing| {
+            let text = format!("the run did not measure {}", missing.join(", "));
+            CommandError::cannot_measure(text)
+                .hint("durio run io-properties --target data=DIR measures all of them")
+        })?;
+        output::answer_text(&text)?;
+    } else if format == Format::Json {
+        output::report(arguments.output, &read.findings)?;
+    } else {
+        output::report(arguments.output, &ShownIntervals(&read.findings))?;
+    }
     Ok(Exit::of_read(read.is_damaged))
 }
 

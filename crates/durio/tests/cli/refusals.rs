@@ -284,7 +284,7 @@ const MISSPELT: &[Mistake] = &[
     ("check data --database cockroachd", 2, &["did you mean 'cockroachdb'?"]),
     ("check data --database nosuch", 2, &["'nosuch'", "known databases: etcd"]),
     ("advise data --database postgre", 2, &["did you mean 'postgresql'?"]),
-    ("advise data --rule X99", 2, &["'X99'", "durio explain lists the rules"]),
+    ("advise data --rule X99", 2, &["'X99'", "durio explain --all lists the rules"]),
     ("check data --workload comit", 2, &["did you mean 'commit'?"]),
     ("check data --format jsn", 2, &["did you mean 'json'?"]),
     ("plan for-tests --target data", 2, &["did you mean 'four-tests'?"]),

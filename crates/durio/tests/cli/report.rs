@@ -56,6 +56,69 @@ fn a_folder_that_was_moved_gives_the_same_findings() {
 }
 
 #[test]
+fn the_intervals_of_each_workload_are_lines_of_a_csv() {
+    let sandbox = Sandbox::new();
+    let run = made_run(&sandbox);
+    let file = sandbox.root().join("intervals.csv");
+    let ended = sandbox.durio("report --intervals -o").word(&file).word(&run).run().expect_exit(0);
+    ended.expect_no_stdout();
+    let text = fs::read_to_string(&file).unwrap();
+    let mut lines = text.lines();
+    let columns = "run,location,step,workload,operation,round,repeat,stream,phase,from_ns,to_ns,\
+                   rate_per_s,p50_ns,p99_ns,max_ns,cut_short";
+    assert_eq!(lines.next(), Some(columns));
+    let findings: Value =
+        serde_json::from_slice(&fs::read(run.join("findings.json")).unwrap()).unwrap();
+    let workloads = findings["workloads"].as_array().unwrap();
+    let counts = workloads.iter().map(|one| one["intervals"].as_array().unwrap().len());
+    assert_eq!(lines.clone().count(), counts.sum::<usize>());
+    for workload in ["commit", "scan"] {
+        assert!(lines.clone().any(|line| line.contains(&format!(",{workload},"))), "{text}");
+    }
+    let json = sandbox.durio("report --intervals --json").word(&run).run().expect_exit(0).json();
+    assert_eq!(json["workloads"][0]["intervals"], workloads[0]["intervals"]);
+    let refused = |line: &str, part: &str| {
+        let ended = sandbox.durio(line).word(&run).run().expect_exit(2).expect_no_stdout();
+        ended.expect_stderr(part);
+    };
+    refused(
+        "report --intervals --format openmetrics",
+        "expected text, json, html, markdown or csv",
+    );
+    refused("report --intervals last", "--intervals takes one run, not 2");
+    refused("report --intervals --open", "--open");
+}
+
+#[test]
+fn io_properties_are_those_of_a_run_that_measured_all_four() {
+    let sandbox = Sandbox::new();
+    let check = made_run(&sandbox);
+    let refused = sandbox.durio("report --io-properties").word(&check).run().expect_exit(3);
+    let refused = refused.expect_no_stdout().expect_stderr("random reads of at most 4 KiB at data");
+    refused.expect_stderr("hint: durio run io-properties --target data=DIR measures all of them");
+    let both = sandbox.durio("report --io-properties --json").word(&check).run();
+    both.expect_exit(2).expect_stderr("--json");
+    let line = "run io-properties --target data --quiet --scale-time 0.002 --scale-size 0.001";
+    sandbox.durio(line).run().expect_exit(0);
+    let text = sandbox.durio("report last --io-properties").run().expect_exit(0).text();
+    let keys: Vec<&str> =
+        text.lines().filter_map(|line| line.split_once(": ")).map(|(key, _)| key).collect();
+    let expected = [
+        "# PROVISIONAL",
+        "  - mountpoint",
+        "    read_iops",
+        "    read_bandwidth",
+        "    write_iops",
+        "    write_bandwidth",
+    ];
+    assert_eq!(keys, expected, "{text}");
+    for line in text.lines().skip(4) {
+        let (_, value) = line.split_once(": ").unwrap();
+        assert!(value.parse::<u64>().unwrap() > 0, "{text}");
+    }
+}
+
+#[test]
 fn a_report_changes_nothing_in_the_folder() {
     let sandbox = Sandbox::new();
     let run = made_run(&sandbox);

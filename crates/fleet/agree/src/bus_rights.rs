@@ -12,9 +12,18 @@ use crate::message::{MESSAGE_BYTES_MAX, subject_token};
 
 /// The last part of an address in subjects of a coordinator.
 const COORDINATOR_INBOX: &str = "_INBOX.coordinator.>";
-/// A coordinator has one connection; the others are for `durio fleet status` and `stop` from
-/// another terminal.
-const SPARE_CONNECTIONS: usize = 16;
+/// In the place of a campaign in subjects: every one.
+pub const ANY_CAMPAIGN: &str = "*";
+/// Where all hosts that joined are asked for their names.
+pub const CALL_ALL: &str = "j.all";
+/// Where all of them reply.
+pub const REPLIES: &str = "j.h.*";
+/// A host that joined has one connection for its agent and one between campaigns, and one that broke
+/// is known to be dead after 2 s.
+const CONNECTIONS_PER_HOST: usize = 3;
+/// For coordinators, and for connections without a key, which the server closes after a few seconds:
+/// other users who open some must not keep hosts out.
+const SPARE_CONNECTIONS: usize = 128;
 
 /// The subjects of one party.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +33,8 @@ pub struct BusRights {
 }
 
 /// What a host may do: speak for itself, hear the coordinator. It cannot give orders, hear other
-/// hosts, or speak for them.
+/// hosts, or speak for them. A relay has the same rights under its own name: messages for its region
+/// come below its subject, and it sends on it for its hosts, which have none on the coordinator's bus.
 #[must_use]
 pub fn permissions(campaign: &str, host: &str) -> BusRights {
     let token = subject_token(host);
@@ -53,6 +63,36 @@ pub fn coordinator_permissions(campaign: &str) -> BusRights {
     }
 }
 
+/// Where a host that joined is called to a campaign.
+#[must_use]
+pub fn call_subject(host: &str) -> String {
+    format!("j.to.{}", subject_token(host))
+}
+
+/// Where such a host replies.
+#[must_use]
+pub fn reply_subject(host: &str) -> String {
+    format!("j.h.{}", subject_token(host))
+}
+
+/// What a host may do that stays on a bus: take part in all campaigns, and be called to them.
+#[must_use]
+pub fn standing_permissions(host: &str) -> BusRights {
+    let mut rights = permissions(ANY_CAMPAIGN, host);
+    rights.publish.push(reply_subject(host));
+    rights.subscribe.extend([CALL_ALL.to_owned(), call_subject(host)]);
+    rights
+}
+
+/// The reverse, for the coordinators of such a bus.
+#[must_use]
+pub fn standing_coordinator_permissions() -> BusRights {
+    let mut rights = coordinator_permissions(ANY_CAMPAIGN);
+    rights.publish.extend([CALL_ALL.to_owned(), "j.to.*".to_owned()]);
+    rights.subscribe.push(REPLIES.to_owned());
+    rights
+}
+
 /// A user of the private server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BusUser {
@@ -68,7 +108,7 @@ pub struct BusCertificate {
     pub key: PathBuf,
 }
 
-/// The private server of one campaign.
+/// A server that durio-fleet starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BusServer {
     pub address: IpAddr,
@@ -90,12 +130,12 @@ pub fn server_configuration(settings: &BusServer) -> Result<String, CommandError
         let reason = format!("a bus on {address} needs TLS: it listens beyond this machine");
         return Err(CommandError::wrong_use(reason));
     }
-    let mut text = String::from("# The private server of one durio campaign.\n");
+    let mut text = String::from("# Written by durio-fleet.\n");
     let listen = match address {
         IpAddr::V4(_) => format!("{address}:{port}"),
         IpAddr::V6(_) => format!("[{address}]:{port}"),
     };
-    let connections = hosts.len() + SPARE_CONNECTIONS;
+    let connections = hosts.len() * CONNECTIONS_PER_HOST + SPARE_CONNECTIONS;
     // Writing to a String cannot fail.
     let _ = write!(
         text,
@@ -141,11 +181,10 @@ fn permission_text(rights: &BusRights, answers: bool) -> String {
 /// each host, in all campaigns.
 #[must_use]
 pub fn site_permissions(hosts: &[String]) -> String {
-    const ANY_CAMPAIGN: &str = "*";
-    let coordinator = permission_text(&coordinator_permissions(ANY_CAMPAIGN), false);
+    let coordinator = permission_text(&standing_coordinator_permissions(), false);
     let mut text = format!("# coordinator\n{coordinator}\n");
     for host in hosts {
-        let permissions = permission_text(&permissions(ANY_CAMPAIGN, host), true);
+        let permissions = permission_text(&standing_permissions(host), true);
         let _ = writeln!(text, "# {host}\n{permissions}");
     }
     text
@@ -218,15 +257,22 @@ pub fn check_bus_address(address: &str) -> Result<(), CommandError> {
     if hosts.len() != 1 || hosts.iter().any(|host| host.port.is_some()) {
         return Err(invalid(&format!("'{}' is not one host and port", shown(place))));
     }
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let is_loopback =
-        bare == "localhost" || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    let is_loopback = is_on_loopback(address);
     match scheme {
         "tls" => Ok(()),
         "nats" if is_loopback => Ok(()),
         "nats" => Err(invalid("nats:// is not encrypted").hint("use tls:// beyond loopback")),
         _ => Err(invalid("expected tls:// or, on this machine, nats://")),
     }
+}
+
+/// True for an address of a bus on this machine.
+#[must_use]
+pub fn is_on_loopback(address: &str) -> bool {
+    let place = address.split_once("://").map_or(address, |(_, place)| place);
+    let host = place.rsplit_once(':').map_or(place, |(host, _)| host);
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    bare == "localhost" || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

@@ -56,6 +56,30 @@ impl ClockEstimate {
         apart > self.bound_ns.saturating_add(before.bound_ns)
     }
 
+    /// The clock of a host behind a relay: this is the relay's, `host` is the host's less the relay's,
+    /// as it was at `at`. Offsets add, and so do bounds.
+    pub(crate) fn through(&self, host: ClockOffset, at: Nanos) -> Self {
+        let relay = self.at(at);
+        // The time of the report is known as well as the relay's clock.
+        let host = aged(host, Nanos::new(relay.bound_ns));
+        Self {
+            offset_ns: relay.offset_ns.saturating_add(host.offset_ns),
+            bound_ns: relay.bound_ns.saturating_add(host.bound_ns),
+            at,
+            round_trip: self.round_trip,
+        }
+    }
+
+    /// With one more estimate: the better of both; or the later one, and true, if the clock was set or
+    /// stood still between.
+    pub(crate) fn renewed(before: Option<Self>, later: Self, now: Nanos) -> (Self, bool) {
+        match before {
+            Some(before) if later.contradicts(&before) => (later, true),
+            Some(before) => (before.better(later, now), false),
+            None => (later, false),
+        }
+    }
+
     /// The better of both at `now`.
     pub fn better(self, other: Self, now: Nanos) -> Self {
         if other.at(now).bound_ns < self.at(now).bound_ns { other } else { self }
@@ -72,7 +96,7 @@ fn drift(span: Nanos) -> u64 {
     (span.get() / 1_000_000 + 1).saturating_mul(DRIFT_PPM)
 }
 
-pub(crate) fn later(time: Nanos, span: Nanos) -> Nanos {
+pub fn later(time: Nanos, span: Nanos) -> Nanos {
     Nanos::new(time.get().saturating_add(span.get()))
 }
 
@@ -183,6 +207,35 @@ mod tests {
         assert_eq!(narrow.better(wide, Nanos::new(10_003 * MS)).round_trip, Nanos::new(6 * MS));
         let wider = estimate(10_000 * MS, 10_000 * MS, 10_007 * MS);
         assert_eq!(narrow.better(wider, Nanos::new(10_003 * MS)).round_trip, Nanos::new(2 * MS));
+    }
+
+    #[test]
+    fn a_bound_is_rounded_up_and_grows_both_ways_and_of_two_alike_the_first_stays() {
+        // Half of 7 ns, and twice the drift of a started millisecond.
+        let clock = estimate(0, 10, 7).at(Nanos::new(3));
+        assert_eq!(clock, ClockOffset { offset_ns: 7, bound_ns: 4 + 201 + 201 });
+        let later = estimate(10_000 * MS, 10_000 * MS, 10_002 * MS);
+        let bound_at = |millis: u64| later.at(Nanos::from_millis(millis)).bound_ns;
+        assert_eq!(bound_at(1) - bound_at(10_001), 2_010_000);
+        let [first, second] = [MS, 5 * MS].map(|host| estimate(0, host, 2 * MS));
+        let offset = |clock: ClockEstimate| clock.at(Nanos::ZERO).offset_ns;
+        assert_eq!((offset(first), offset(second)), (0, 4_000_000));
+        assert_eq!(offset(first.better(second, Nanos::ZERO)), 0);
+    }
+
+    #[test]
+    fn behind_a_relay_offsets_add_and_bounds_add() {
+        // The relay is 70 ms ahead ± 2 ms, the host 30 ms behind the relay ± 1 ms.
+        let relay = estimate(0, 72 * MS, 4 * MS);
+        let host = ClockOffset { offset_ns: -30_000_000, bound_ns: 1_000_000 };
+        let at = Nanos::new(2 * MS);
+        let clock = relay.through(host, at).at(at);
+        assert_eq!(clock.offset_ns, 40_000_000);
+        // Drift of the relay's round trip, and since; of its bound; and of the estimate's own age.
+        let drift = (5 + 1 + 3 + 1) * 201;
+        assert_eq!(clock.bound_ns, 3_000_000 + drift);
+        let later = relay.through(host, at).at(Nanos::new(1_002 * MS));
+        assert_eq!(later.bound_ns - clock.bound_ns, 1_000 * 201);
     }
 
     #[test]

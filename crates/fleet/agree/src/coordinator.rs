@@ -13,11 +13,12 @@
 
 mod barrier;
 mod collect;
+mod relays;
 mod resume;
 mod statuses;
 mod views;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use durio_base::Nanos;
 use durio_record::fleet::{
@@ -25,14 +26,16 @@ use durio_record::fleet::{
     TimedCampaignEvent,
 };
 
-use crate::clock::{PROBES, later};
+use crate::clock::later;
 use crate::fault::FleetFault;
 use crate::message::{
     Body, BusMessage, COORDINATOR, CampaignStep, PROTOCOL, Protocol, Recipient, RunOrder, Verify,
     digest,
 };
-use views::{BarrierAttempt, HostView};
+use views::{BarrierAttempt, HostView, RelayView};
 
+/// A coordinator that had no input for longer stood still itself: its inputs come every 20 ms.
+const STALL: Nanos = Nanos::from_millis(500);
 /// A host that is silent for this long is lost: three heartbeats.
 pub const LOST_AFTER: Nanos = Nanos::from_millis(1_500);
 /// Time between two sendings of an order that has no effect yet.
@@ -50,6 +53,8 @@ pub struct CoordinatorConfig {
     pub campaign: String,
     pub version: String,
     pub hosts: Vec<String>,
+    /// Relays, and which of the hosts each serves.
+    pub relays: Vec<(String, Vec<String>)>,
     pub policy: CampaignPolicy,
     pub spec: String,
     pub limits: CampaignLimits,
@@ -64,7 +69,8 @@ pub struct CampaignLimits {
     pub join_wait: Nanos,
     /// Hosts without a plan after this time are left out.
     pub plan_wait: Nanos,
-    /// For hosts that lay out, after half of them are armed.
+    /// For hosts that lay out, after half of them are armed; for hosts whose run hangs, after half of
+    /// them are done, and beyond the time that the plan states.
     pub arm_wait: Nanos,
     /// For hosts that were told to stop.
     pub stop_wait: Nanos,
@@ -165,6 +171,9 @@ pub struct CoordinatorMachine {
     config: CoordinatorConfig,
     spec_digest: String,
     hosts: Vec<HostView>,
+    /// Where each is in `hosts`.
+    places: HashMap<String, usize>,
+    relays: Vec<RelayView>,
     phase: CampaignPhase,
     phase_began: Nanos,
     now: Nanos,
@@ -177,8 +186,9 @@ pub struct CoordinatorMachine {
     barrier: Option<BarrierAttempt>,
     /// The step that was tried last, and how often.
     attempts: Option<(CampaignStep, u32)>,
-    /// When half of the hosts were armed.
+    /// When half of the hosts were armed, and when the runs of half of them had ended.
     half_armed: Option<Nanos>,
+    half_ended: Option<Nanos>,
     /// How long the slowest of a hundred hosts took to acknowledge.
     fan_out: Nanos,
     is_bus_up: bool,
@@ -194,9 +204,12 @@ pub struct CoordinatorMachine {
 
 impl CoordinatorMachine {
     pub fn new(config: CoordinatorConfig, now: Nanos) -> Self {
-        Self {
+        let names = config.hosts.iter().enumerate();
+        let mut machine = Self {
             spec_digest: digest(&config.spec),
             hosts: config.hosts.iter().map(|name| HostView::new(name, now)).collect(),
+            places: names.map(|(at, name)| (name.clone(), at)).collect(),
+            relays: Vec::new(),
             config,
             phase: CampaignPhase::Joining,
             phase_began: now,
@@ -209,6 +222,7 @@ impl CoordinatorMachine {
             barrier: None,
             attempts: None,
             half_armed: None,
+            half_ended: None,
             fan_out: Nanos::ZERO,
             is_bus_up: true,
             bus_back: now,
@@ -217,7 +231,9 @@ impl CoordinatorMachine {
             strangers: Vec::new(),
             ignored: 0,
             effects: Vec::new(),
-        }
+        };
+        machine.place_relays();
+        machine
     }
 
     pub fn handle(
@@ -226,6 +242,10 @@ impl CoordinatorMachine {
         input: CoordinatorInput,
         verify: &dyn Verify,
     ) -> Vec<CoordinatorEffect> {
+        if now.saturating_sub(self.now) > STALL {
+            // Words of hosts that came while this process stood still are heard after this input.
+            self.bus_back = self.bus_back.max(now);
+        }
         self.now = now;
         match input {
             _ if self.phase == CampaignPhase::Finished => {}
@@ -266,11 +286,7 @@ impl CoordinatorMachine {
             }
             OperatorOrder::Go => {}
             OperatorOrder::Stop => self.stop("the operator", CampaignOutcome::Stopped),
-            OperatorOrder::Skip(name) => {
-                if let Some(at) = self.position(&name) {
-                    self.leave_out(at, "left out by the operator");
-                }
-            }
+            OperatorOrder::Skip(name) => self.skip(&name),
         }
     }
 
@@ -279,6 +295,7 @@ impl CoordinatorMachine {
             self.watch();
         }
         self.probe();
+        self.tend_relays();
         match self.phase {
             CampaignPhase::Joining => self.join(),
             CampaignPhase::Planning => self.await_plans(),
@@ -299,32 +316,16 @@ impl CoordinatorMachine {
                 continue;
             }
             let was_ended = view.recorded == HostState::Ended;
-            let host = view.name.clone();
+            self.blame_relay(at);
+            let view = &self.hosts[at];
+            let (host, has_room) = (view.name.clone(), view.lines.has_room());
             self.hosts[at].lose(self.now);
-            self.event(CampaignEvent::HostLost { host: host.clone(), silent_ns: silent.get() });
+            if has_room {
+                self.event(CampaignEvent::HostLost { host: host.clone(), silent_ns: silent.get() });
+            }
             self.record(at, HostState::Lost, Some(format!("silent for {silent}")));
             if self.config.policy.lost == LostPolicy::Stop && !was_ended {
                 self.stop(&format!("host {host} was lost"), CampaignOutcome::Stopped);
-            }
-        }
-    }
-
-    fn probe(&mut self) {
-        for at in 0..self.hosts.len() {
-            let now = self.now;
-            let view = &mut self.hosts[at];
-            let is_lost = view.lost_since.is_some();
-            if !view.has_joined || (view.recorded.is_final() && !is_lost) {
-                continue;
-            }
-            if view.series.is_done(now) && now >= view.next_probe {
-                view.begin_series(if view.clock.is_some() { 1 } else { PROBES }, now);
-            }
-            self.nonce += 1;
-            if view.series.ask(self.nonce, now) {
-                // A lost host shall not take it for a word: nothing is known of its load.
-                let clock = view.clock.filter(|_| !is_lost).map(|clock| clock.at(now));
-                self.send(at, Body::Probe { nonce: self.nonce, at_ns: now.get(), clock });
             }
         }
     }
@@ -377,6 +378,7 @@ impl CoordinatorMachine {
             return;
         }
         self.advance_barrier();
+        self.await_ends();
         let is_busy =
             |view: &HostView| !view.recorded.is_final() && view.recorded != HostState::Ended;
         // Collecting would disturb those that measure.
@@ -393,7 +395,7 @@ impl CoordinatorMachine {
             view.is_active() || has_ended && is_whole
         };
         let hosts = self.hosts.iter().filter(|view| remains(view)).count() as u64;
-        let wanted = u64::from(self.config.policy.hosts_min.max(1));
+        let wanted = u64::from(self.config.policy.hosts_min);
         if self.stopped.is_none() && hosts < wanted {
             let hosts = durio_base::counted(hosts, "host");
             let reason = format!("{hosts} left, {wanted} wanted");
@@ -417,22 +419,11 @@ impl CoordinatorMachine {
         self.enter(CampaignPhase::Running);
     }
 
-    /// The host is told to stop until its status shows it.
-    fn leave_out(&mut self, at: usize, reason: &str) {
-        let view = &mut self.hosts[at];
-        if view.recorded == HostState::Asked {
-            return self.record(at, HostState::Stopped, Some(reason.to_owned()));
-        }
-        let is_over = view.recorded.is_final() && view.recorded != HostState::Lost;
-        if !is_over && view.stop.is_none() {
-            (view.stop, view.next_order) = (Some((reason.to_owned(), self.now)), self.now);
-        }
-    }
-
     fn send_orders(&mut self) {
         for at in 0..self.hosts.len() {
             let view = &self.hosts[at];
-            if view.lost_since.is_some() || self.now < view.next_order {
+            let is_away = view.lost_since.is_some() && !view.is_overdue;
+            if is_away || self.now < view.next_order {
                 continue;
             }
             if let Some(body) = self.order_for(at) {
@@ -450,10 +441,14 @@ impl CoordinatorMachine {
         let status = view.status.as_ref()?;
         let is_before_run = matches!(status.state, HostState::Joined | HostState::Planned);
         match view.recorded {
-            // A host whose folder could not be had is free, too.
-            HostState::Collected | HostState::Failed if status.state == HostState::Ended => {
+            HostState::Collected if status.state == HostState::Ended => {
                 let run = status.run.as_ref()?.name.clone();
                 return Some(Body::Release { run });
+            }
+            // It is free as well, and keeps the only whole copy.
+            HostState::Failed if status.state == HostState::Ended => {
+                let reason = "its run folder did not arrive, and stays on the host".to_owned();
+                return Some(Body::Refuse { reason });
             }
             HostState::Refused | HostState::Stopped if is_before_run => {
                 let reason = view.refusal.clone().unwrap_or_default();
@@ -507,7 +502,10 @@ impl CoordinatorMachine {
             let is_over = view.recorded.is_final() || view.recorded == HostState::Ended;
             let told = view.stop.as_ref().map_or(self.now, |stop| stop.1);
             if !is_over && self.now.saturating_sub(told) > stop_wait {
-                self.record(at, HostState::Failed, Some(format!("did not stop in {stop_wait}")));
+                // Its run may end later, and is collected then.
+                self.hosts[at].lose(self.now);
+                self.hosts[at].is_overdue = true;
+                self.record(at, HostState::Lost, Some(format!("did not stop in {stop_wait}")));
             }
         }
         let is_released = self.now.saturating_sub(self.collected) > RELEASE_WAIT;
@@ -527,6 +525,8 @@ impl CoordinatorMachine {
         if self.ignored > 0 {
             self.event(CampaignEvent::MessagesIgnored { count: self.ignored });
         }
+        let pending = self.hosts.iter_mut().filter_map(|view| view.lines.pending.take());
+        self.effects.extend(pending.map(CoordinatorEffect::Change));
         let outcome = self.stopped.as_ref().map_or(CampaignOutcome::Complete, |stop| stop.1);
         self.event(CampaignEvent::Ended { outcome });
         self.enter(CampaignPhase::Finished);
@@ -538,7 +538,7 @@ impl CoordinatorMachine {
     }
 
     fn position(&self, name: &str) -> Option<usize> {
-        self.hosts.iter().position(|view| view.name == name)
+        self.places.get(name).copied()
     }
 
     /// A time as the record has it.
@@ -555,6 +555,9 @@ impl CoordinatorMachine {
         let time = self.since_begin(self.now);
         let view = &mut self.hosts[at];
         (view.recorded, view.next_order) = (state, self.now);
+        if matches!(state, HostState::Refused | HostState::Stopped) {
+            view.refusal.clone_from(&reason);
+        }
         let plan = view.plan.as_ref().filter(|_| state == HostState::Planned);
         let run = view.run.as_ref().filter(|_| state >= HostState::Ended);
         let is_collected = state == HostState::Collected;
@@ -567,8 +570,10 @@ impl CoordinatorMachine {
             clock: view.clock.map(|clock| clock.at(self.now)),
             run: run.map(|run| run.name.clone()),
             folder_digest: run.filter(|_| is_collected).map(|run| run.digest.clone()),
+            unwritten: 0,
         };
-        self.effects.push(CoordinatorEffect::Change(change));
+        let change = view.lines.add(change);
+        self.effects.extend(change.map(CoordinatorEffect::Change));
     }
 
     fn send(&mut self, at: usize, body: Body) {

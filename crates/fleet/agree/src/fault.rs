@@ -13,6 +13,8 @@ durio_base::worded! {
         RunOrderedTwice = "order to run obeyed twice",
         /// A host that was restarted does not know that it had started a run.
         RestartRepeatsRun = "restarted host repeats its steps",
+        /// A run is started while it is being stored that it was.
+        RunNotStored = "run started before it is stored",
         /// An order is obeyed whose time has passed.
         LateOrderObeyed = "order obeyed after its time",
         /// Orders need no signature.
@@ -43,6 +45,14 @@ durio_base::worded! {
         ResumeForgetsFinal = "final state forgotten by resume",
         /// An order to stop is sent once.
         StopSentOnce = "order to stop not repeated",
+        /// A relay reports hosts as alive of which it hears nothing.
+        RelayHidesLoss = "lost host reported as alive by its relay",
+        /// A relay reports the clocks of its hosts without their bounds.
+        RelayBoundOmitted = "bound of a relay not added",
+        /// A relay's report counts for hosts of another region.
+        ForeignRegion = "report of another relay accepted",
+        /// A relay does not report one of its hosts.
+        RelayForgetsHost = "host forgotten by its relay",
     }
 }
 

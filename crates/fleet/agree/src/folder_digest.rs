@@ -5,8 +5,29 @@ use std::path::Path;
 
 use durio_block::Folder;
 use durio_record::file_names;
+use sha2::{Digest as _, Sha256};
 
-use crate::message::{FILES_MAX, FolderDigest, RunFile, RunSummary};
+use crate::message::{FILES_MAX, RunFile, RunSummary};
+
+/// The digest of a run folder: of its files' names, sizes and bytes, in the order of its list.
+#[derive(Debug, Clone, Default)]
+pub struct FolderDigest(Sha256);
+
+impl FolderDigest {
+    pub fn begin_file(&mut self, file: &RunFile) {
+        self.0.update((file.name.len() as u64).to_le_bytes());
+        self.0.update(&file.name);
+        self.0.update(file.bytes.to_le_bytes());
+    }
+
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    pub fn finish(self) -> String {
+        format!("{:x}", self.0.finalize())
+    }
+}
 
 /// The files of a run folder in the order of their names, and the SHA-256 over them: of each the
 /// length of the name, the name, the length of the contents, the contents. Lengths are 8 bytes,
@@ -98,6 +119,30 @@ mod tests {
         fs::create_dir(directory.path().join("more")).unwrap();
         folder_digest(directory.path()).unwrap_err();
         folder_digest(&directory.path().join("missing")).unwrap_err();
+    }
+
+    #[test]
+    fn files_are_in_the_order_of_their_names_whole_and_without_unfinished_ones() {
+        let directory = tempfile::tempdir().unwrap();
+        // More than is read at a time.
+        let long: Vec<u8> = (0..=250).cycle().take(200_000).collect();
+        for (name, content) in
+            [("b", &long[..]), (".new", &b"x"[..]), ("a", &b"y"[..]), ("Z", &b""[..])]
+        {
+            fs::write(directory.path().join(name), content).unwrap();
+        }
+        let folder = Folder::open(directory.path()).unwrap();
+        let run = run_summary(&folder, "run-7".to_owned()).unwrap();
+        let files: Vec<(&str, u64)> =
+            run.files.iter().map(|file| (file.name.as_str(), file.bytes)).collect();
+        assert_eq!(files, [("Z", 0), ("a", 1), ("b", 200_000)]);
+        assert_eq!((run.name.as_str(), run.partial), ("run-7", false));
+        let mut expected = FolderDigest::default();
+        for (file, content) in run.files.iter().zip([&b""[..], &b"y"[..], &long[..]]) {
+            expected.begin_file(file);
+            expected.update(content);
+        }
+        assert_eq!(run.digest, expected.finish());
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! is newer than the last, its time has not passed, and the state fits. The child asks for the start of
 //! each step and is answered shortly before it: until then a cancellation reaches it.
 
+mod ends;
 mod starts;
 
 use durio_base::Nanos;
@@ -22,8 +23,9 @@ use crate::clock::{later, on_host};
 use crate::fault::FleetFault;
 use crate::message::{
     Body, BusMessage, COORDINATOR, CampaignStep, HostIdentity, HostStatus, OrderedStart,
-    PIECE_BYTES, PlanSummary, RunOrder, RunSummary, StartOrder, StartedStep, Verify, digest,
+    PIECE_BYTES, PlanSummary, RELAY, RunOrder, RunSummary, StartOrder, StartedStep, Verify, digest,
 };
+use crate::permit::PermittedTime;
 use starts::{PendingStart, Timetable};
 
 pub const HEARTBEAT_EVERY: Nanos = Nanos::from_millis(500);
@@ -49,6 +51,9 @@ pub struct HostMemory {
     pub done: Option<HostState>,
     /// Incarnation and sequence of the last order with an effect.
     pub newest: (u64, u64),
+    /// The key that signs the campaign's orders; no other is obeyed until it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coordinator: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -59,9 +64,15 @@ pub enum HostInput {
     Message(BusMessage),
     /// The answer to [`HostEffect::Lock`]; an error names the campaign that has the lock.
     Locked(Result<(), String>),
+    /// The times that the host's file permits. It comes before the plan.
+    Permitted(PermittedTime),
     /// The answer to [`HostEffect::Plan`]; an error says what the plan or the permits refuse.
     Planned(Result<PlanSummary, String>),
+    /// The answer to [`HostEffect::Remember`].
+    Remembered(Result<(), String>),
     Child(ChildEvent),
+    /// The child has written, read or recorded something.
+    Progress,
     /// The child is gone; a failure is in words.
     ChildExited(Option<String>),
     /// The run has to end for a reason of this host, such as a limit of its permit.
@@ -83,7 +94,7 @@ pub enum HostEffect {
     /// Take the lock of this host for the campaign.
     Lock,
     Unlock,
-    /// Store this durably before the next effect.
+    /// Store this durably. What depends on it is ordered, and reported, after the answer.
     Remember(HostMemory),
     /// Plan the spec and compare the plan with the permits; nothing is written.
     Plan {
@@ -154,6 +165,11 @@ pub struct HostMachine {
     timetable: Option<Timetable>,
     started: Option<StartedStep>,
     run: Option<RunSummary>,
+    /// The status that is reported until the memory is stored, and the effects that wait for that.
+    storing: Option<(Box<HostStatus>, Vec<HostEffect>)>,
+    permitted: PermittedTime,
+    /// When the child was last seen to do something.
+    progress: Nanos,
     /// When the coordinator is known to have lived.
     heard: Nanos,
     next_heartbeat: Nanos,
@@ -201,8 +217,11 @@ impl HostMachine {
             }
             HostInput::Message(message) => self.receive(now, message, verify),
             HostInput::Locked(result) => self.locked(now, result),
+            HostInput::Permitted(permitted) => self.permitted = permitted,
             HostInput::Planned(plan) => self.planned(now, plan),
+            HostInput::Remembered(result) => self.remembered(now, result),
             HostInput::Child(event) => self.child_event(now, event),
+            HostInput::Progress => self.progress = now,
             HostInput::ChildExited(failure) => self.child_exited(failure),
             HostInput::Stop(reason) => self.stop(now, reason),
             HostInput::Inspected(Ok(mut run)) => {
@@ -231,6 +250,12 @@ impl HostMachine {
     }
 
     fn receive(&mut self, now: Nanos, message: BusMessage, verify: &dyn Verify) {
+        // A question alone has no effect, so it needs no signature.
+        if let Body::Probe { nonce, clock: None, .. } = message.body
+            && message.sender == RELAY
+        {
+            return self.send(Body::Answer { nonce, at_ns: now.get() });
+        }
         let newest = (message.incarnation, message.sequence);
         let is_ours = message.campaign == self.config.campaign && message.sender == COORDINATOR;
         let is_signed =
@@ -246,6 +271,11 @@ impl HostMachine {
                     self.hear(now, newest.0, (Nanos::new(at_ns), clock));
                 }
                 self.send(Body::Answer { nonce, at_ns: now.get() });
+            }
+            Body::Clocks { at_ns, clocks } => {
+                if let Some(&clock) = clocks.get(&self.config.name) {
+                    self.hear(now, newest.0, (Nanos::new(at_ns), clock));
+                }
             }
             Body::Plan { spec, spec_digest } => self.plan(now, spec, &spec_digest),
             Body::Run(order) => self.run(now, *order),
@@ -264,9 +294,15 @@ impl HostMachine {
             Body::Refuse { reason } => {
                 if !self.memory.has_run {
                     self.finish(now, HostState::Refused, reason);
+                } else if self.run.is_some() {
+                    self.finish(now, HostState::Failed, reason);
                 }
             }
-            Body::Status(_) | Body::Answer { .. } | Body::Piece { .. } => self.ignored += 1,
+            Body::Status(_)
+            | Body::Answer { .. }
+            | Body::Piece { .. }
+            | Body::Region { .. }
+            | Body::Repeat { .. } => self.ignored += 1,
         }
     }
 
@@ -291,6 +327,7 @@ impl HostMachine {
                     self.finish(now, HostState::Refused, reason);
                 }
             }
+            Ok(()) if self.memory.done.is_some() => self.effects.push(HostEffect::Unlock),
             Ok(()) | Err(_) => self.is_locked = true,
         }
     }
@@ -330,11 +367,15 @@ impl HostMachine {
             self.ignored += 1;
             return;
         }
+        if let Some(reason) = self.permitted.too_late(now) {
+            return self.finish(now, HostState::Refused, reason);
+        }
+        let before = self.status(now);
         self.memory.has_run = true;
         self.order = Some(order);
-        (self.run_began, self.state, self.has_child) = (now, HostState::Permitted, true);
-        self.effects.extend([HostEffect::Remember(self.memory.clone()), HostEffect::StartChild]);
-        self.report(now);
+        (self.run_began, self.progress) = (now, now);
+        (self.state, self.has_child) = (HostState::Permitted, true);
+        self.store(before, Some(HostEffect::StartChild));
     }
 
     /// True for an order of this boot whose time has not passed.
@@ -348,6 +389,7 @@ impl HostMachine {
         if !self.has_child {
             return;
         }
+        self.progress = now;
         let ChildEvent::Ready(step) = event else { return self.report(now) };
         if let Some(reason) = self.stopping.clone() {
             let answer = GateAnswer::Abort(reason);
@@ -358,15 +400,20 @@ impl HostMachine {
             let clock = ClockOffset { offset_ns: 0, bound_ns: 0 };
             let (at, not_after) = (now, now);
             let free = PendingStart { step, attempt: 0, at, not_after, clock, is_timetable: false };
-            self.hand_over(now, free);
+            if self.has_time(now, now, step) {
+                self.hand_over(now, free);
+            }
             return;
         }
         self.pending = self.timetable.as_ref().and_then(|table| table.start_of(step));
-        self.state = match self.pending {
-            Some(_) => HostState::Ordered,
-            None => HostState::Armed,
-        };
-        self.report(now);
+        let at = self.pending.map_or(now, |start| start.at);
+        if self.has_time(now, at, step) {
+            self.state = match self.pending {
+                Some(_) => HostState::Ordered,
+                None => HostState::Armed,
+            };
+            self.report(now);
+        }
     }
 
     /// Whether the order of an earlier step covers this one.
@@ -392,6 +439,9 @@ impl HostMachine {
             return self.report(now);
         }
         let at = on_host(at, clock);
+        if !self.has_time(now, at, step) {
+            return;
+        }
         let is_timetable = false;
         self.pending = Some(PendingStart { step, attempt, at, not_after, clock, is_timetable });
         self.acknowledged = Some(OrderedStart { step, attempt });
@@ -419,6 +469,7 @@ impl HostMachine {
         self.effects.push(HostEffect::Answer { answer, attempt });
         self.started = Some(StartedStep { step, at_ns });
         (self.waiting, self.pending, self.state) = (None, None, HostState::Running);
+        self.progress = now;
         self.report(now);
     }
 
@@ -439,85 +490,25 @@ impl HostMachine {
                 self.report(now);
             }
         }
-        self.watch_coordinator(now);
+        self.watch_run(now);
         if now >= self.next_heartbeat {
             self.report(now);
         }
     }
 
-    /// The dead-man switch: a load without a coordinator ends.
-    fn watch_coordinator(&mut self, now: Nanos) {
-        let Some(order) = self.order.as_ref().filter(|_| self.has_child) else { return };
-        if self.stopping.is_some() || FleetFault::DeadManOff.is_in(self.config.fault) {
-            return;
-        }
-        // The order to run was a word, too, and no old one.
-        let silence = now.saturating_sub(self.heard.max(self.run_began));
-        let length = now.saturating_sub(self.run_began);
-        if silence > order.silence_max {
-            self.stop(now, format!("no word from the coordinator for {silence}"));
-        } else if length > order.run_max {
-            self.stop(now, format!("the run took {length}, longer than ordered"));
-        }
-    }
-
-    fn stop(&mut self, now: Nanos, reason: String) {
-        if self.stopping.is_some() || self.memory.done.is_some() {
-            return;
-        }
-        if !self.memory.has_run {
-            return self.finish(now, HostState::Stopped, reason);
-        }
-        if !self.has_child {
-            return;
-        }
-        if self.waiting.take().is_some() {
-            let answer = GateAnswer::Abort(reason.clone());
-            self.effects.push(HostEffect::Answer { answer, attempt: 0 });
-        }
-        (self.stopping, self.pending, self.timetable) = (Some(reason), None, None);
-        self.effects.push(HostEffect::StopChild);
-        self.report(now);
-    }
-
-    fn child_exited(&mut self, failure: Option<String>) {
-        if !std::mem::take(&mut self.has_child) {
-            return;
-        }
-        (self.waiting, self.pending) = (None, None);
-        // A child that is stopped may exit with a failure, which is not the cause.
-        self.stopping = self.stopping.take().or(failure);
-        self.effects.push(HostEffect::Inspect);
-    }
-
-    fn release(&mut self, now: Nanos, run: &str) {
-        if self.run.as_ref().is_none_or(|known| known.name != run) {
-            self.ignored += 1;
-        } else if self.memory.done.is_none() {
-            let reason = self.reason.take().unwrap_or_default();
-            self.finish(now, HostState::Collected, reason);
-        }
-    }
-
-    /// The campaign is over on this host.
-    fn finish(&mut self, now: Nanos, state: HostState, reason: String) {
-        (self.state, self.memory.done) = (state, Some(state));
-        self.reason = (!reason.is_empty()).then_some(reason);
-        (self.waiting, self.pending, self.timetable) = (None, None, None);
-        if std::mem::take(&mut self.has_child) {
-            self.effects.push(HostEffect::StopChild);
-        }
-        self.effects.push(HostEffect::Remember(self.memory.clone()));
-        if std::mem::take(&mut self.is_locked) {
-            self.effects.push(HostEffect::Unlock);
-        }
-        self.report(now);
-    }
-
     fn report(&mut self, now: Nanos) {
         self.next_heartbeat = later(now, HEARTBEAT_EVERY);
+        let status = match &self.storing {
+            Some((before, _)) => HostStatus { at_ns: now.get(), ..(**before).clone() },
+            None => self.status(now),
+        };
+        self.send(Body::Status(Box::new(status)));
+    }
+
+    fn status(&self, now: Nanos) -> HostStatus {
         let is_planned = self.state == HostState::Planned;
-        let status = HostStatus {
+        let is_busy = self.has_child && self.waiting.is_none();
+        HostStatus {
             state: self.state,
             at_ns: now.get(),
             machine: self.config.machine.clone(),
@@ -525,10 +516,10 @@ impl HostMachine {
             waiting: self.waiting,
             ordered: self.acknowledged,
             started: self.started,
+            quiet: is_busy.then(|| now.saturating_sub(self.progress)),
             run: self.run.clone(),
             reason: self.reason.clone(),
-        };
-        self.send(Body::Status(Box::new(status)));
+        }
     }
 
     fn send_piece(&mut self, file: String, offset: u64, bytes: Vec<u8>) {

@@ -114,7 +114,7 @@ impl fmt::Display for PermittedHours {
     }
 }
 
-/// The host file; none if there is none.
+/// The host file; `None` on a host without one.
 ///
 /// # Errors
 /// If it is a link, another user can write to it, or its text is refused.

@@ -108,6 +108,12 @@ pub fn parse_list(list: &str) -> Result<Vec<SshHost>, CommandError> {
     Ok(hosts)
 }
 
+/// The host of this name; `None` for a text that is another list.
+pub fn parse_name(name: &str) -> Option<SshHost> {
+    let hosts = parse_list(name).ok()?;
+    hosts.into_iter().find(|host| host.name == name)
+}
+
 fn add_items(hosts: &mut Vec<SshHost>, list: &str) -> Result<(), CommandError> {
     let mut depth = 0_u32;
     let is_separator = |c: char| {

@@ -60,7 +60,7 @@ impl fmt::Display for SshHost {
 }
 
 /// The hosts of a campaign.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostList {
     /// In the operator's order.
     pub hosts: Vec<SshHost>,
@@ -284,7 +284,10 @@ pub(crate) fn check_count(count: usize) -> Result<(), CommandError> {
 }
 
 /// Refuses an empty list, and a host that is there twice.
-pub(crate) fn check_all(hosts: &[SshHost]) -> Result<(), CommandError> {
+///
+/// # Errors
+/// The sentence for the user.
+pub fn check_all(hosts: &[SshHost]) -> Result<(), CommandError> {
     if hosts.is_empty() {
         return Err(no_hosts());
     }

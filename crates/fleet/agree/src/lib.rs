@@ -14,6 +14,8 @@ mod inventory;
 pub mod live;
 pub mod message;
 pub mod permit;
+pub mod region;
+pub mod relay;
 pub mod sign;
 #[cfg(any(test, feature = "simulate"))]
 pub mod sim;

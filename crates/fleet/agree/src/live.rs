@@ -4,6 +4,7 @@
 //! is decided by them, and results come from run folders. The bus lets each host speak for itself only,
 //! and the board refuses what no run can have.
 
+mod region;
 #[cfg(test)]
 mod tests;
 
@@ -139,11 +140,14 @@ impl LiveOperation {
 }
 
 /// The figures of one kind of operation.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct OperationFigures {
     rate: f64,
     bytes_per_second: f64,
+    #[serde(skip)]
     latency: Latency,
+    /// Known where a relay has added the host's latencies to those of others.
+    p99_ns: Option<u64>,
 }
 
 impl OperationFigures {
@@ -154,19 +158,23 @@ impl OperationFigures {
     }
 
     fn p99_ns(&self) -> Option<u64> {
-        Some(self.latency.histogram()?.value_at_quantile(0.99))
+        let counted = || Some(self.latency.histogram()?.value_at_quantile(0.99));
+        self.p99_ns.or_else(counted)
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct HostFigures {
+    #[serde(skip)]
     at: Nanos,
+    #[serde(rename = "current_ns")]
     current_for: Nanos,
     step: u32,
     round: u32,
     phase: Phase,
     operations: BTreeMap<OperationName, OperationFigures>,
     /// Operations of all kinds per second, the newest last.
+    #[serde(skip)]
     recent: VecDeque<f64>,
 }
 
@@ -174,8 +182,10 @@ struct HostFigures {
 #[derive(Debug, Default)]
 pub struct LiveBoard {
     hosts: BTreeMap<String, HostFigures>,
-    /// When each host sent its last report, whatever was in it.
+    /// When each host or relay sent its last report, whatever was in it.
     reported: BTreeMap<String, Nanos>,
+    /// Latencies of the hosts behind each relay, and when they came.
+    regions: BTreeMap<String, (Nanos, BTreeMap<OperationName, Latency>)>,
     payloads: PayloadReader,
 }
 
@@ -259,10 +269,7 @@ impl LiveBoard {
         now: Nanos,
         is_planned: impl FnOnce(u32) -> bool,
     ) -> Result<(), &'static str> {
-        let before = self.reported.insert(host.to_owned(), now);
-        if before.is_some_and(|before| now.saturating_sub(before) < REPORT_EVERY_MIN) {
-            return Err("frequency");
-        }
+        self.check_frequency(host, now)?;
         let report = LiveReport::decode(encoded)?;
         if !is_planned(report.step) {
             return Err("step");
@@ -276,17 +283,30 @@ impl LiveBoard {
                 operations.entry(counts.operation).or_default().add(&figures);
             }
         }
-        let rate = operations.values().map(|figures| figures.rate).sum();
+        let current_for = Nanos::new(CURRENT.get() + 2 * longest.get());
+        let LiveReport { step, round, phase, .. } = report;
+        let recent = VecDeque::new();
+        let figures = HostFigures { at: now, current_for, step, round, phase, operations, recent };
+        self.put(host, figures);
+        Ok(())
+    }
+
+    fn check_frequency(&mut self, sender: &str, now: Nanos) -> Result<(), &'static str> {
+        let before = self.reported.insert(sender.to_owned(), now);
+        let is_early = |before: Nanos| now.saturating_sub(before) < REPORT_EVERY_MIN;
+        if before.is_some_and(is_early) { Err("frequency") } else { Ok(()) }
+    }
+
+    /// The newest figures of a host, whose rate joins those before.
+    fn put(&mut self, host: &str, mut figures: HostFigures) {
+        let rate = figures.operations.values().map(|figures| figures.rate).sum();
         let mut recent = self.hosts.remove(host).map(|known| known.recent).unwrap_or_default();
         recent.push_back(rate);
         if recent.len() > RECENT_MAX {
             recent.pop_front();
         }
-        let current_for = Nanos::new(CURRENT.get() + 2 * longest.get());
-        let LiveReport { step, round, phase, .. } = report;
-        let figures = HostFigures { at: now, current_for, step, round, phase, operations, recent };
+        figures.recent = recent;
         self.hosts.insert(host.to_owned(), figures);
-        Ok(())
     }
 
     #[expect(clippy::cast_precision_loss, reason = "rates are quotients")]
@@ -308,7 +328,7 @@ impl LiveBoard {
         let seconds = span.as_secs_f64();
         let rate = counts.exact.count as f64 / seconds;
         let bytes_per_second = counts.bytes.get() as f64 / seconds;
-        Ok(OperationFigures { rate, bytes_per_second, latency })
+        Ok(OperationFigures { rate, bytes_per_second, latency, p99_ns: None })
     }
 
     /// The fleet now; the name is that of the campaign.
@@ -324,7 +344,7 @@ impl LiveBoard {
             .iter()
             .filter_map(|(standing, figures)| Some((standing.host, (*figures)?)))
             .collect();
-        let operations = totals(&current);
+        let operations = totals(&current, &self.latencies_of_regions(now));
         let main = operations.first().map(|total| total.operation);
         let shares = main.map(|main| shares_of_median(&current, main)).unwrap_or_default();
         let by_host: BTreeMap<&str, f64> = shares.iter().copied().collect();
@@ -362,7 +382,10 @@ impl LiveBoard {
     }
 }
 
-fn totals(current: &[(&str, &HostFigures)]) -> Vec<LiveTotal> {
+fn totals(
+    current: &[(&str, &HostFigures)],
+    regions: &BTreeMap<OperationName, Latency>,
+) -> Vec<LiveTotal> {
     let mut totals = Vec::new();
     for operation in OperationName::ALL {
         let mut sum = OperationFigures::default();
@@ -371,6 +394,9 @@ fn totals(current: &[(&str, &HostFigures)]) -> Vec<LiveTotal> {
         for figures in measured {
             sum.add(figures);
             hosts += 1;
+        }
+        if let Some(latency) = regions.get(&operation) {
+            sum.latency.add(latency);
         }
         if hosts > 0 {
             totals.push(LiveTotal {

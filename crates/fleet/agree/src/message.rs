@@ -4,6 +4,7 @@
 //! times, never commands. A host's [`HostStatus`] is complete in itself, and orders are repeated
 //! until a status shows their effect, so nothing depends on an earlier message.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -12,10 +13,15 @@ use durio_record::fleet::{Barrier, ClockOffset, HostState};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+pub use crate::folder_digest::FolderDigest;
+use crate::region::{REGION_HOSTS_MAX, RegionReport};
+
 /// The version of these messages.
-pub const PROTOCOL: Protocol = Protocol { major: 1, minor: 0 };
+pub const PROTOCOL: Protocol = Protocol { major: 1, minor: 1 };
 /// The sender of orders.
 pub const COORDINATOR: &str = "coordinator";
+/// The sender of a relay's questions to its hosts.
+pub const RELAY: &str = "relay";
 
 /// The largest message, which is the limit of a NATS server by default.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
@@ -31,7 +37,8 @@ pub const RUN_BYTES_MAX: u64 = 4 << 30;
 /// Steps of a plan.
 pub const STEPS_MAX: usize = 4_096;
 
-/// Parties with different `major` do not understand each other; a higher `minor` adds fields.
+/// Parties with different `major` do not understand each other; a higher `minor` adds fields and
+/// kinds. Minor version 1 has relays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Protocol {
     pub major: u32,
@@ -78,6 +85,12 @@ pub enum Body {
         file: String,
         offset: u64,
     },
+    /// From a relay, with statuses as the hosts signed them.
+    Region {
+        report: Box<RegionReport>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        statuses: Vec<BusMessage>,
+    },
     /// Asks for the clock, and tells the host what is known of it.
     Probe {
         nonce: u64,
@@ -85,6 +98,16 @@ pub enum Body {
         at_ns: u64,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         clock: Option<ClockOffset>,
+    },
+    /// To a relay and on to the hosts: what is known of their clocks.
+    Clocks {
+        /// By the coordinator's monotonic clock.
+        at_ns: u64,
+        clocks: BTreeMap<String, ClockOffset>,
+    },
+    /// To a relay: the newest statuses of these hosts have not arrived.
+    Repeat {
+        hosts: Vec<String>,
     },
     /// The spec to plan and to check against the host's permits.
     Plan {
@@ -111,7 +134,7 @@ pub enum Body {
     Release {
         run: String,
     },
-    /// The host takes no part.
+    /// The host takes no part, or no longer: a run that has ended stays with it.
     Refuse {
         reason: String,
     },
@@ -147,6 +170,9 @@ pub struct HostStatus {
     /// The step that started last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<StartedStep>,
+    /// How long the run, which waits for no order, has neither written, read nor recorded anything.
+    #[serde(default, rename = "quiet_ns", skip_serializing_if = "Option::is_none")]
+    pub quiet: Option<Nanos>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunSummary>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -411,12 +437,9 @@ impl BusMessage {
         Ok(message)
     }
 
-    /// What a signature is made over.
-    ///
-    /// # Errors
-    /// As [`Self::encode`].
+    /// What a signature is made over; an error is one of [`Self::encode`].
     pub fn signed_bytes(&self) -> Result<Vec<u8>, MessageError> {
-        Self { signature: None, ..self.clone() }.encode()
+        Ok(signable(&Self { signature: None, ..self.clone() }.encode()?))
     }
 
     /// True if the sender signed it.
@@ -456,6 +479,9 @@ impl Body {
             Self::Status(_) => "status",
             Self::Answer { .. } => "answer",
             Self::Piece { .. } => "piece",
+            Self::Region { .. } => "region",
+            Self::Clocks { .. } => "clocks",
+            Self::Repeat { .. } => "repeat",
             Self::Probe { .. } => "probe",
             Self::Plan { .. } => "plan",
             Self::Run(_) => "run",
@@ -472,6 +498,19 @@ impl Body {
     fn check(&self) -> Option<&'static str> {
         match self {
             Self::Status(status) => status.check(),
+            Self::Region { report, statuses } => {
+                let is_status = |message: &BusMessage| {
+                    matches!(message.body, Self::Status(_))
+                        && is_name(&message.sender)
+                        && message.check().is_ok()
+                };
+                let hosts = report.words.len().max(statuses.len());
+                let is_long = report.boot_id.len() > NAME_BYTES_MAX || hosts > REGION_HOSTS_MAX;
+                let is_foreign = !statuses.iter().all(is_status);
+                is_long.then_some("region").or(is_foreign.then_some("status"))
+            }
+            Self::Repeat { hosts } => (hosts.len() > REGION_HOSTS_MAX).then_some("hosts"),
+            Self::Clocks { clocks, .. } => (clocks.len() > REGION_HOSTS_MAX).then_some("clocks"),
             Self::Piece { run, file, .. } | Self::Fetch { run, file, .. } => {
                 (!is_name(run) || !is_name(file)).then_some("file")
             }
@@ -519,7 +558,7 @@ impl RunSummary {
 }
 
 /// True for 32 hexadecimal digits.
-pub(crate) fn is_campaign(name: &str) -> bool {
+pub fn is_campaign(name: &str) -> bool {
     name.len() == 32 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
@@ -531,33 +570,15 @@ pub fn is_name(name: &str) -> bool {
         && name.bytes().all(is_plain)
 }
 
-/// The digest of a run folder: of its files' names, sizes and bytes, in the order of its list.
-#[derive(Debug, Clone, Default)]
-pub struct FolderDigest(Sha256);
-
-impl FolderDigest {
-    pub fn begin_file(&mut self, file: &RunFile) {
-        self.0.update((file.name.len() as u64).to_le_bytes());
-        self.0.update(&file.name);
-        self.0.update(file.bytes.to_le_bytes());
-    }
-
-    pub fn update(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
-
-    pub fn finish(self) -> String {
-        hexadecimal(&self.0.finalize())
-    }
-}
-
 /// SHA-256 of a text, in hexadecimal.
 pub fn digest(text: &str) -> String {
-    hexadecimal(&Sha256::digest(text))
+    format!("{:x}", Sha256::digest(text))
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// The bytes that are signed for a message. Each party also signs, with the same key, a text that the
+/// server chooses when the party signs in. No text has the first byte, so it is never a message.
+pub fn signable(bytes: &[u8]) -> Vec<u8> {
+    [&b"\xffdurio-fleet\n"[..], bytes].concat()
 }
 
 #[cfg(test)]

@@ -77,6 +77,52 @@ impl WriteWatch {
     }
 }
 
+/// The times in which the host's file permits a run, on the host's monotonic clock.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PermittedTime {
+    duration_max: Option<Nanos>,
+    hours: Option<OpenHours>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct OpenHours {
+    hours: PermittedHours,
+    begin_by: Nanos,
+    end: Nanos,
+}
+
+impl PermittedTime {
+    /// Of a plan that was permitted at `today`, which is `now` on the monotonic clock.
+    pub fn new(
+        plan: &PlannedWrites,
+        limits: &HostLimits,
+        (today, now): (SystemTime, Nanos),
+    ) -> Self {
+        let open = |hours| {
+            let (passed, length) = passed_and_length(hours, today);
+            let end = later(now, length.saturating_sub(passed));
+            let begin_by = end.saturating_sub(plan.duration.unwrap_or_default());
+            OpenHours { hours, begin_by, end }
+        };
+        Self { duration_max: limits.duration_max, hours: limits.hours.map(open) }
+    }
+
+    /// Why a run must not begin now, if the operator agreed too late.
+    pub fn too_late(&self, now: Nanos) -> Option<String> {
+        let open = self.hours.filter(|open| now > open.begin_by)?;
+        Some(format!("the run would not end within the hours {} UTC any more", open.hours))
+    }
+
+    /// The limit that is passed `at` this time by a run that began at `began`.
+    pub fn passed(&self, began: Nanos, at: Nanos) -> Option<String> {
+        if let Some(open) = self.hours.filter(|open| at > open.end) {
+            return Some(format!("the hours {} UTC", open.hours));
+        }
+        let allowed = self.duration_max.filter(|allowed| at.saturating_sub(began) > *allowed)?;
+        Some(format!("duration_max of {allowed}"))
+    }
+}
+
 /// Permits all writes of a plan that is to start `now`, ordered by the coordinator of `key`. A watch
 /// has to look at the run while it lasts.
 ///
@@ -123,6 +169,17 @@ fn permitted_by_file(
     let watches = used.into_iter().map(|permit| check_amounts(permit, plan));
     let watches = watches.collect::<Result<Vec<Option<WriteWatch>>, CommandError>>()?;
     Ok(watches.into_iter().flatten().min_by_key(|watch| watch.allowed))
+}
+
+/// The serial number of the device that the coordinator of this key may overwrite as this target.
+pub fn overwritable<'f>(file: &'f HostFile, key: &str, target: &str) -> Option<&'f str> {
+    let coordinator = file.coordinators.iter().find(|known| known.key == key)?;
+    let is_meant =
+        |permit: &&HostPermit| permit.coordinator == coordinator.name && permit.target == target;
+    match &file.permits.iter().find(is_meant)?.place {
+        PermittedPlace::Device { serial, destroy: true } => Some(serial),
+        PermittedPlace::Device { .. } | PermittedPlace::Folder(_) => None,
+    }
 }
 
 fn no_permit(target: &str, coordinator: &str) -> CommandError {
@@ -313,21 +370,28 @@ fn check_hours(
     now: SystemTime,
     duration: Nanos,
 ) -> Result<(), CommandError> {
-    let since_epoch = Nanos::from(now.duration_since(UNIX_EPOCH).unwrap_or_default());
-    let of_day = since_epoch.get() % minutes(DAY_MINUTES).get();
-    // From the begin of the hours on, across midnight.
-    let day = minutes(DAY_MINUTES).get();
-    let since_begin = (of_day + day - minutes(hours.begin).get()) % day;
-    let length = minutes((hours.end + DAY_MINUTES - hours.begin) % DAY_MINUTES).get();
-    if since_begin.saturating_add(duration.get()) <= length {
+    let (passed, length) = passed_and_length(hours, now);
+    if later(passed, duration) <= length {
         return Ok(());
     }
-    let minute = of_day / minutes(1).get();
+    let minute = of_day(now).get() / minutes(1).get();
     let (hour, minute) = (minute / 60, minute % 60);
     Err(refused(format!(
         "a plan of {duration} that starts at {hour:02}:{minute:02} UTC is not within the hours \
          {hours} UTC"
     )))
+}
+
+/// Time since the hours began, today or yesterday, and how long they last.
+fn passed_and_length(hours: PermittedHours, now: SystemTime) -> (Nanos, Nanos) {
+    let day = minutes(DAY_MINUTES).get();
+    let passed = (of_day(now).get() + day - minutes(hours.begin).get()) % day;
+    (Nanos::new(passed), minutes((hours.end + DAY_MINUTES - hours.begin) % DAY_MINUTES))
+}
+
+fn of_day(now: SystemTime) -> Nanos {
+    let since_epoch = Nanos::from(now.duration_since(UNIX_EPOCH).unwrap_or_default());
+    Nanos::new(since_epoch.get() % minutes(DAY_MINUTES).get())
 }
 
 fn minutes(count: u32) -> Nanos {

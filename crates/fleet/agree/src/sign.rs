@@ -1,5 +1,6 @@
 //! Who said something: ed25519 signatures over the exact bytes that were sent, with keys in the
-//! form of NATS (`U…`, and `SU…` for the secret half); and the campaigns that are over.
+//! form of NATS (`U…`, and `SU…` for the secret half); and what is not accepted again: old messages, and
+//! the campaigns that are over.
 //!
 //! The bus is not trusted: a broken server can drop messages, and cannot make one.
 
@@ -232,6 +233,49 @@ impl EndedCampaigns {
 
 fn list_failed(error: io::Error) -> TrustError {
     CallError::new("use the list of ended campaigns", error)
+}
+
+/// Boots of a sender in one campaign.
+const BOOTS_MAX: usize = 16;
+
+/// The newest message of a sender that was taken, over its processes and boots: older ones are not
+/// obeyed again.
+#[derive(Debug, Default)]
+pub(crate) struct Newest {
+    /// The last is the present one; words of earlier ones are stale.
+    boots: Vec<String>,
+    /// Incarnation and sequence of the message.
+    number: (u64, u64),
+}
+
+impl Newest {
+    /// Takes a message that is newer, and says whether it is the first of a boot: of another clock,
+    /// which counts from zero. `None` for a duplicate, one that was overtaken, and an earlier boot.
+    pub(crate) fn take(&mut self, boot: &str, number: (u64, u64)) -> Option<bool> {
+        let is_new_boot = self.boots.last().is_none_or(|last| last != boot);
+        if is_new_boot {
+            if self.boots.iter().any(|known| known == boot) || self.boots.len() >= BOOTS_MAX {
+                return None;
+            }
+            self.boots.push(boot.to_owned());
+            self.number = (0, 0);
+        }
+        if number <= self.number {
+            return None;
+        }
+        self.number = number;
+        Some(is_new_boot)
+    }
+
+    /// True for the newest message of the present boot, and for those before it.
+    pub(crate) fn knows(&self, boot: &str, number: (u64, u64)) -> bool {
+        self.boots.last().is_some_and(|last| last == boot) && number <= self.number
+    }
+
+    /// True if the newest message is this one, or a later one of the same process.
+    pub(crate) fn has(&self, number: (u64, u64)) -> bool {
+        self.number.0 == number.0 && number.1 <= self.number.1
+    }
 }
 
 #[cfg(test)]

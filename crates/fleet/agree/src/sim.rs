@@ -4,6 +4,7 @@
 //!
 //! ```text
 //!  coordinators ◄──► bus: loses, doubles, delays, reorders, stalls, dies ◄──► agents ──► children
+//!       │              └──► relays of some hosts: die, lie ◄──────────────────►  │
 //!       │                         virtual time, one queue                        │
 //!       └── killed, resumed from its record        killed, paused, cut off, rebooted, replayed
 //! ```
@@ -17,11 +18,15 @@
 //!   after it came late.
 //! - No child runs without a coordinator for longer than ordered, or after a stop that reached it.
 //! - Every host ends in one final state; every collected folder is the host's, whole.
-//! - A silent host is lost; the load of a lost host and a cut run are not pooled.
+//! - A silent host is lost, and a host that is heard is not; the load of a lost host and a cut run are
+//!   not pooled.
 
 mod checks;
 mod disturbances;
+mod hub;
+mod load;
 mod parties;
+mod relays;
 #[cfg(test)]
 mod tests;
 mod truth;
@@ -30,6 +35,7 @@ mod world;
 use crate::FleetFault;
 use world::World;
 
+pub use load::{HubLoad, hub_load};
 pub use truth::CampaignTally;
 
 /// Something that a machine promised and did not keep.

@@ -1,35 +1,43 @@
 //! The agent of a host: drives [`HostMachine`], whose inputs come from the bus, the clock, the child
 //! and the sessions of the coordinator.
+//!
+//! Its only thread answers the clock, sends heartbeats and hands starts over. What may wait for a disk is
+//! done on others, and is heard of as an event.
 
-use std::collections::VecDeque;
 use std::io;
-use std::path::PathBuf;
-use std::time::{Duration, Instant, SystemTime};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use durio_agree::bus_rights::permissions;
 use durio_agree::host::{HostConfig, HostEffect, HostInput, HostMachine, HostMemory};
-use durio_agree::host_file::{self, HOST_FILE, HostFile};
 use durio_agree::live::LiveReport;
-use durio_agree::message::{
-    BusMessage, COORDINATOR, HostIdentity, PlanSummary, Recipient, RunSummary,
-};
-use durio_agree::permit::{PermitSource, WriteWatch, permitted};
-use durio_agree::sign::{EndedCampaigns, SigningKey, TrustedKeys};
-use durio_base::{Bytes, Nanos};
-use durio_block::{Clock as _, Folder, MonotonicClock, read_bounded};
+use durio_agree::message::{BusMessage, COORDINATOR, HostIdentity, Recipient, RunSummary};
+use durio_agree::permit::WriteWatch;
+use durio_agree::sign::{SigningKey, TrustedKeys};
+use durio_base::Bytes;
+use durio_block::Folder;
 use durio_command::{CommandError, error_chain};
 use durio_observe::read_host;
 use durio_record::fleet::HostState;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::bus::{BusEvent, BusLink};
 use crate::carrier::{MEMORY_FILE, SOCKET, fleet_folder};
-use crate::child::{self, ChildOrder, ChildWord, RunningChild};
+use crate::child::{self, ChildOrder, ChildWord, PermittedDevice, RunningChild, StartedChild};
 use crate::follow::RecordFollower;
-use crate::invitation::{HostTarget, Invitation, JoinReply, LINE_BYTES_MAX, line_of};
+use crate::host_disk::{
+    HostLock, PermittedPlan, check_plan, now, other_key, read_memory, store_memory, take_lock,
+};
+use crate::invitation::{Invitation, JoinReply, LINE_BYTES_MAX, line_of};
+use crate::leftovers::{
+    end_campaign, is_over, keep_programs, remove_old_campaigns, remove_programs,
+};
 use crate::words::remark;
 
 /// Less than half of the time by which the machine hands starts over. Seldom: a run is measured here.
@@ -44,19 +52,23 @@ const COLLECTED_STAY: Duration = Duration::from_millis(100);
 const DONE_STAY: Duration = Duration::from_secs(2);
 const IDLE_STAY: Duration = Duration::from_secs(60);
 const RUN_STAY: Duration = Duration::from_secs(24 * 3_600);
-/// The lock of this user's campaigns, and the file that names its holder.
-const LOCK_FOLDER: &str = "lock";
-const HOLDER_FILE: &str = "holder";
-const MEMORY_BYTES_MAX: Bytes = Bytes::from_kib(64);
 
 enum AgentEvent {
     Invited(Box<Invitation>, UnixStream),
     SessionEnded(u64),
     /// Of the link of this number: an earlier one may still say that it has ended.
     Bus(u64, BusEvent),
-    Planned(Result<(PlanSummary, Option<WriteWatch>), String>),
+    Linked(u64, Result<BusLink, CommandError>),
+    Locked(io::Result<Result<HostLock, String>>),
+    Stored(HostMemory, io::Result<()>),
+    Planned(Result<PermittedPlan, String>),
+    Started(io::Result<StartedChild>),
     Child(ChildWord),
+    /// With a report to send.
+    Looked(RecordFollower, Option<Vec<u8>>),
     Inspected(Result<RunSummary, String>),
+    /// A piece of a file, from an offset.
+    Read(String, u64, io::Result<Vec<u8>>),
 }
 
 struct Agent {
@@ -65,17 +77,22 @@ struct Agent {
     keys: TrustedKeys,
     invitation: Invitation,
     durio: PathBuf,
-    fleet: Folder,
-    folder: Folder,
-    lock: Option<Folder>,
+    fleet: Arc<Folder>,
+    folder: Arc<Folder>,
+    lock: Option<HostLock>,
     bus: Option<BusLink>,
     is_bus_up: bool,
     links: u64,
     child: Option<RunningChild>,
+    /// It was stopped before it had started.
+    is_stopped: bool,
     watch: Option<WriteWatch>,
-    /// Follows the record of the running child.
+    devices: Vec<PermittedDevice>,
+    /// Follows the record of the running child; not here while it looks.
     follower: Option<RecordFollower>,
     looked: Instant,
+    /// How far the record was read, and the bytes that the run had written and read.
+    progress: (u64, [Option<Bytes>; 2]),
     run: Option<String>,
     memory: HostMemory,
     /// The newest session, by its number: an older one may hang on a link that was cut.
@@ -97,16 +114,25 @@ pub(crate) fn agent() -> Result<(), CommandError> {
         Ok(false) => return Err(CommandError::cannot_measure("another agent serves the campaign")),
         Err(error) => return Err(CommandError::io("lock", &path, error)),
     }
+    let programs = keep_programs(&folder).unwrap_or_else(|error| {
+        remark(&format!("cannot keep the copied programs: {error}"));
+        None
+    });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(CommandError::cannot)?;
-    runtime.block_on(serve(folder))
+    let runtime = runtime.map_err(CommandError::cannot);
+    let programs = programs.as_deref();
+    let result = runtime.and_then(|runtime| runtime.block_on(serve(folder, programs)));
+    remove_copied(programs);
+    result
 }
 
-fn now() -> Nanos {
-    Nanos::new(MonotonicClock.now().0)
+fn remove_copied(programs: Option<&Path>) {
+    if let Some(Err(error)) = programs.map(remove_programs) {
+        remark(&format!("cannot remove the copied programs: {error}"));
+    }
 }
 
-async fn serve(folder: Folder) -> Result<(), CommandError> {
+async fn serve(folder: Folder, programs: Option<&Path>) -> Result<(), CommandError> {
     // The lock is ours, so a socket that is there is that of an agent that was killed.
     let bound = folder.remove_file(SOCKET).and_then(|()| UnixListener::bind(SOCKET));
     let listener = bound.map_err(|error| CommandError::io("listen in", folder.path(), error))?;
@@ -116,11 +142,33 @@ async fn serve(folder: Folder) -> Result<(), CommandError> {
     let Ok(Some(AgentEvent::Invited(invitation, session))) = first else {
         return Err(CommandError::cannot_measure("no invitation came"));
     };
-    let mut agent = Agent::new(folder, *invitation, events)?;
+    let memory = read_memory(&folder)?;
+    let made = match other_key(&memory, &invitation) {
+        Some(reason) => Err(CommandError::cannot_measure(reason)),
+        None => Agent::new(folder, memory, *invitation, events),
+    };
+    let (mut agent, effects) = match made {
+        Ok(made) => made,
+        Err(error) => {
+            refuse(session, &error_chain(&error)).await;
+            return Err(error);
+        }
+    };
+    for effect in effects {
+        agent.carry_out(effect).await;
+    }
     agent.begin(session).await?;
+    let fleet = Arc::clone(&agent.fleet);
+    spawn_blocking(move || {
+        if let Err(error) = remove_old_campaigns(&fleet) {
+            remark(&format!("cannot remove campaigns that are over: {error}"));
+        }
+    });
     let result = agent.serve(&mut inbox).await;
     accepting.abort();
+    // While the agent has a bus, which ssh waits for: a host is clean when its session has ended.
     agent.leave();
+    remove_copied(programs);
     result
 }
 
@@ -144,13 +192,26 @@ async fn accept(listener: UnixListener, events: UnboundedSender<AgentEvent>) {
     }
 }
 
+async fn refuse(mut session: UnixStream, reason: &str) {
+    if let Ok(line) = line_of(&JoinReply::Refused(reason.to_owned())) {
+        // A coordinator that is gone asks again.
+        let _ = session.write_all(&line).await;
+    }
+}
+
 impl Agent {
     fn new(
         folder: Folder,
+        mut memory: HostMemory,
         invitation: Invitation,
         events: UnboundedSender<AgentEvent>,
-    ) -> Result<Self, CommandError> {
-        let memory = read_memory(&folder)?;
+    ) -> Result<(Self, Vec<HostEffect>), CommandError> {
+        if memory.coordinator.is_none() {
+            memory.coordinator = Some(invitation.coordinator.clone());
+            let path = folder.path().join(MEMORY_FILE);
+            let stored = store_memory(&folder, &memory);
+            stored.map_err(|error| CommandError::io("write", &path, error))?;
+        }
         let host = read_host();
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
         let machine = HostIdentity {
@@ -166,43 +227,40 @@ impl Agent {
             fault: None,
         };
         let (machine, effects) = HostMachine::start(config, memory.clone(), now());
-        let mut agent = Self {
+        let agent = Self {
             machine,
             key: SigningKey::generate(),
             keys: TrustedKeys::default(),
             invitation,
             durio: crate::programs::durio()?,
-            fleet: fleet_folder()?,
-            folder,
+            fleet: Arc::new(fleet_folder()?),
+            folder: Arc::new(folder),
             lock: None,
             bus: None,
             is_bus_up: false,
             links: 0,
             child: None,
+            is_stopped: false,
             watch: None,
+            devices: Vec::new(),
             follower: None,
             looked: Instant::now(),
+            progress: (0, [None; 2]),
             run: None,
             memory,
             session: None,
             quiet_since: Instant::now(),
             events,
         };
-        // None of these needs the bus.
-        let mut effects = VecDeque::from(effects);
-        while let Some(effect) = effects.pop_front() {
-            match effect {
-                HostEffect::Lock => effects.extend(agent.lock()),
-                HostEffect::Inspect => agent.inspect(),
-                _ => {}
-            }
-        }
-        Ok(agent)
+        Ok((agent, effects))
     }
 
-    fn lock(&mut self) -> Vec<HostEffect> {
-        let result = self.take_lock().unwrap_or_else(|error| Err(error.to_string()));
-        self.machine.handle(now(), HostInput::Locked(result), &self.keys)
+    /// Does what may wait for a disk.
+    fn aside(&self, work: impl FnOnce() -> AgentEvent + Send + 'static) {
+        let events = self.events.clone();
+        spawn_blocking(move || {
+            let _ = events.send(work());
+        });
     }
 
     /// The session that an invitation came by; the bus that it names.
@@ -225,11 +283,18 @@ impl Agent {
         let hear = move |event| {
             let _ = events.send(AgentEvent::Bus(link, event));
         };
-        let access = self.invitation.bus.access(&self.key, &self.folder)?;
-        // Without the inbox: the machine asks no questions.
-        let subjects = &rights.subscribe[..2];
+        let Invitation { host, bus, .. } = self.invitation.clone();
+        let (key, folder, runtime) =
+            (self.key.clone(), Arc::clone(&self.folder), Handle::current());
         (self.bus, self.is_bus_up) = (None, false);
-        self.bus = Some(BusLink::connect(&access, &self.invitation.host, subjects, hear).await?);
+        self.aside(move || {
+            let linked = runtime.block_on(async {
+                let access = bus.access(&key, &folder)?;
+                // Without the inbox: the machine asks no questions.
+                BusLink::connect(&access, &host, &rights.subscribe[..2], hear).await
+            });
+            AgentEvent::Linked(link, linked)
+        });
         Ok(())
     }
 
@@ -246,7 +311,7 @@ impl Agent {
             };
             let input = match event {
                 None => {
-                    self.report_figures().await;
+                    self.look();
                     if let Some(reason) = self.watch_writes() {
                         self.feed(HostInput::Stop(reason)).await;
                     }
@@ -273,8 +338,11 @@ impl Agent {
                 if !is_same {
                     return Ok(None);
                 }
-                // A coordinator that was started again has another key, and another way to its bus.
-                self.invitation.coordinator.clone_from(&invitation.coordinator);
+                if let Some(reason) = other_key(&self.memory, &invitation) {
+                    refuse(session, reason).await;
+                    return Ok(None);
+                }
+                // A coordinator that was started again has another way to its bus.
                 self.invitation.bus.clone_from(&invitation.bus);
                 self.begin(session).await?;
                 Some(HostInput::Connected(false))
@@ -293,10 +361,49 @@ impl Agent {
             AgentEvent::Bus(_, BusEvent::Message { bytes, .. }) => {
                 BusMessage::decode(&bytes).ok().map(HostInput::Message)
             }
-            AgentEvent::Planned(plan) => Some(HostInput::Planned(plan.map(|(plan, watch)| {
-                self.watch = watch;
-                plan
-            }))),
+            AgentEvent::Linked(link, _) if link != self.links => None,
+            AgentEvent::Linked(_, Ok(bus)) => {
+                self.bus = Some(bus);
+                Some(HostInput::Connected(self.is_bus_up))
+            }
+            AgentEvent::Linked(_, Err(error)) if self.child.is_none() => return Err(error),
+            // A run does not end with its bus.
+            AgentEvent::Linked(_, Err(error)) => {
+                remark(&error_chain(&error));
+                None
+            }
+            AgentEvent::Locked(result) => {
+                let result = result.unwrap_or_else(|error| Err(error.to_string()));
+                Some(HostInput::Locked(result.map(|lock| self.lock = Some(lock))))
+            }
+            AgentEvent::Stored(memory, result) => {
+                if memory.done.is_some() && self.memory.done.is_none() {
+                    self.quiet_since = Instant::now();
+                }
+                self.memory = memory;
+                let result =
+                    result.map_err(|error| format!("cannot write '{MEMORY_FILE}': {error}"));
+                if let Err(reason) = &result {
+                    remark(reason);
+                }
+                Some(HostInput::Remembered(result))
+            }
+            AgentEvent::Planned(Err(reason)) => Some(HostInput::Planned(Err(reason))),
+            AgentEvent::Planned(Ok(plan)) => {
+                (self.watch, self.devices) = (plan.watch, plan.devices);
+                self.feed(HostInput::Permitted(plan.time)).await;
+                Some(HostInput::Planned(Ok(plan.summary)))
+            }
+            AgentEvent::Started(started) => self.started(started),
+            AgentEvent::Looked(follower, report) => self.looked(follower, report).await,
+            AgentEvent::Read(file, offset, Ok(bytes)) => {
+                Some(HostInput::Read { file, offset, bytes })
+            }
+            AgentEvent::Read(file, _, Err(error)) => {
+                // It is asked for again.
+                remark(&format!("cannot read '{file}': {error}"));
+                None
+            }
             AgentEvent::Child(ChildWord::Event(event)) => Some(HostInput::Child(event)),
             AgentEvent::Child(ChildWord::Exited(failure)) => {
                 (self.child, self.follower) = (None, None);
@@ -321,74 +428,74 @@ impl Agent {
     }
 
     /// Removes what the host keeps of a campaign that was collected or never ran.
-    fn leave(&mut self) {
-        self.bus = None;
-        let Some(done) = self.memory.done else { return };
-        let campaign = &self.invitation.campaign;
-        let ended = EndedCampaigns::open(&self.fleet);
-        if let Err(error) = ended.and_then(|mut ended| ended.end(&self.fleet, campaign)) {
-            remark(&format!("cannot note the end of the campaign: {error}"));
+    fn leave(&self) {
+        if self.memory.done.is_none() {
             return;
         }
-        if done == HostState::Collected || !self.memory.has_run {
+        let campaign = &self.invitation.campaign;
+        let left = end_campaign(&self.fleet, campaign).and_then(|()| {
             // The coordinator has compared its copy with the digest.
-            if let Err(error) = std::fs::remove_dir_all(self.folder.path()) {
-                remark(&format!("cannot remove '{}': {error}", self.folder.path().display()));
+            match is_over(&self.memory, Duration::ZERO) {
+                true => self.fleet.remove_own_folder(campaign),
+                false => Ok(()),
             }
+        });
+        if let Err(error) = left {
+            remark(&format!("cannot clean up after the campaign: {error}"));
         }
     }
 
     async fn feed(&mut self, input: HostInput) {
-        let mut inputs = VecDeque::from([input]);
-        while let Some(input) = inputs.pop_front() {
-            for effect in self.machine.handle(now(), input, &self.keys) {
-                inputs.extend(self.carry_out(effect).await);
-            }
+        for effect in self.machine.handle(now(), input, &self.keys) {
+            self.carry_out(effect).await;
         }
     }
 
-    async fn carry_out(&mut self, effect: HostEffect) -> Option<HostInput> {
+    async fn carry_out(&mut self, effect: HostEffect) {
         match effect {
             HostEffect::Send(message) => self.send(message).await,
             HostEffect::Lock => {
-                let result = self.take_lock().unwrap_or_else(|error| Err(error.to_string()));
-                return Some(HostInput::Locked(result));
+                let (fleet, campaign) = (Arc::clone(&self.fleet), self.invitation.campaign.clone());
+                self.aside(move || AgentEvent::Locked(take_lock(&fleet, &campaign)));
             }
             HostEffect::Unlock => self.lock = None,
             HostEffect::Remember(memory) => {
-                if memory.done.is_some() && self.memory.done.is_none() {
-                    self.quiet_since = Instant::now();
-                }
-                self.remember(&memory);
-                self.memory = memory;
+                let folder = Arc::clone(&self.folder);
+                self.aside(move || {
+                    let stored = store_memory(&folder, &memory);
+                    AgentEvent::Stored(memory, stored)
+                });
             }
-            HostEffect::Plan { spec } => self.plan(&spec),
-            HostEffect::StartChild => return self.start_child(),
+            HostEffect::Plan { spec } => {
+                let (durio, folder) = (self.durio.clone(), Arc::clone(&self.folder));
+                let invitation = self.invitation.clone();
+                self.aside(move || {
+                    let plan = check_plan(&durio, &folder, &spec, &invitation);
+                    AgentEvent::Planned(plan.map_err(|error| error_chain(&error)))
+                });
+            }
+            HostEffect::StartChild => self.start_child(),
             HostEffect::Answer { answer, .. } => {
                 if let Some(child) = &mut self.child {
                     child.answer(&answer).await;
                 }
             }
-            HostEffect::StopChild => {
-                if let Some(child) = &self.child {
-                    child.stop();
-                }
+            HostEffect::StopChild => match &self.child {
+                Some(child) => child.stop(),
+                None => self.is_stopped = true,
+            },
+            HostEffect::Inspect => {
+                let runs = self.runs();
+                self.aside(move || AgentEvent::Inspected(child::inspect(&runs)));
             }
-            HostEffect::Inspect => self.inspect(),
             HostEffect::Read { file, offset, length } => {
-                let run = self.run.as_ref()?;
-                let piece = child::read_piece(&self.runs(), run, (&file, offset, length));
-                return match piece {
-                    Ok(bytes) => Some(HostInput::Read { file, offset, bytes }),
-                    Err(error) => {
-                        // It is asked for again.
-                        remark(&format!("cannot read '{file}': {error}"));
-                        None
-                    }
-                };
+                let (runs, run) = (self.runs(), self.run.clone().unwrap_or_default());
+                self.aside(move || {
+                    let piece = child::read_piece(&runs, &run, (&file, offset, length));
+                    AgentEvent::Read(file, offset, piece)
+                });
             }
         }
-        None
     }
 
     fn runs(&self) -> PathBuf {
@@ -397,14 +504,12 @@ impl Agent {
 
     async fn send(&self, mut message: BusMessage) {
         let Some(bus) = &self.bus else { return };
-        let signed = message.signed_bytes().map_err(CommandError::cannot);
-        let signed =
-            signed.and_then(|bytes: Vec<u8>| Ok::<_, CommandError>(self.key.sign(&bytes)?));
-        let encoded = signed.and_then(|signature| {
-            message.signature = Some(signature);
+        let mut encode = || -> Result<Vec<u8>, CommandError> {
+            let bytes = message.signed_bytes().map_err(CommandError::cannot)?;
+            message.signature = Some(self.key.sign(&bytes)?);
             message.encode().map_err(CommandError::cannot)
-        });
-        match encoded {
+        };
+        match encode() {
             Ok(bytes) => bus.publish(message.subject(&Recipient::Coordinator), bytes).await,
             Err(error) => remark(&error_chain(&error)),
         }
@@ -425,119 +530,65 @@ impl Agent {
         watch.note(now, written)
     }
 
-    /// Tells the coordinator what the run has done, for its view; nothing depends on that.
-    async fn report_figures(&mut self) {
-        let Some(follower) = &mut self.follower else { return };
+    /// Looks at what the run has done.
+    fn look(&mut self) {
         if self.looked.elapsed() < LOOK_EVERY {
             return;
         }
+        let Some(mut follower) = self.follower.take() else { return };
         self.looked = Instant::now();
-        let encoded = follower.look().and_then(LiveReport::encode);
-        // What the client would keep until the bus is back is stale then.
-        if let (Some(encoded), Some(bus), true) = (encoded, &self.bus, self.is_bus_up) {
-            let Invitation { campaign, host, .. } = &self.invitation;
-            bus.publish(LiveReport::subject(campaign, host), encoded).await;
-        }
-    }
-
-    /// One campaign at a time; an error names the one that has the lock.
-    fn take_lock(&mut self) -> io::Result<Result<(), String>> {
-        let lock = self.fleet.own_folder_or_make(LOCK_FOLDER)?;
-        if lock.try_lock()? {
-            lock.replace(HOLDER_FILE, self.invitation.campaign.as_bytes())?;
-            self.lock = Some(lock);
-            return Ok(Ok(()));
-        }
-        let holder = lock.open_own(HOLDER_FILE);
-        let holder = holder.and_then(|file| read_bounded(file, MEMORY_BYTES_MAX));
-        let holder = holder.map(|text| String::from_utf8_lossy(&text).into_owned());
-        Ok(Err(holder.unwrap_or_else(|_| "of an unknown name".to_owned())))
-    }
-
-    fn remember(&self, memory: &HostMemory) {
-        let stored = serde_json::to_vec(memory)
-            .map_err(io::Error::from)
-            .and_then(|text| self.folder.replace(MEMORY_FILE, &text));
-        if let Err(error) = stored {
-            remark(&format!("cannot write '{MEMORY_FILE}': {error}"));
-        }
-    }
-
-    /// Plans on another thread: heartbeats continue.
-    fn plan(&self, spec: &str) {
-        if let Err(error) = self.folder.replace(child::SPEC_FILE, spec.as_bytes()) {
-            let refused = Err(format!("cannot write the spec: {error}"));
-            let _ = self.events.send(AgentEvent::Planned(refused));
-            return;
-        }
-        let (durio, events) = (self.durio.clone(), self.events.clone());
-        let spec = self.folder.path().join(child::SPEC_FILE);
-        let (targets, key) = (self.invitation.targets.clone(), self.invitation.coordinator.clone());
-        tokio::task::spawn_blocking(move || {
-            let plan = check_plan(&durio, &spec, &targets, &key);
-            let _ = events.send(AgentEvent::Planned(plan.map_err(|error| error_chain(&error))));
+        self.aside(move || {
+            let report = follower.look().and_then(LiveReport::encode);
+            AgentEvent::Looked(follower, report)
         });
     }
 
-    fn start_child(&mut self) -> Option<HostInput> {
+    /// Tells the coordinator what the run has done, for its view; nothing depends on that.
+    async fn looked(
+        &mut self,
+        follower: RecordFollower,
+        report: Option<Vec<u8>>,
+    ) -> Option<HostInput> {
+        let child = self.child.as_ref()?;
+        let progress = (follower.position(), [child.written(), child.read()]);
+        self.follower = Some(follower);
+        // What the client would keep until the bus is back is stale then.
+        if let (Some(report), Some(bus), true) = (report, &self.bus, self.is_bus_up) {
+            let Invitation { campaign, host, .. } = &self.invitation;
+            bus.publish(LiveReport::subject(campaign, host), report).await;
+        }
+        let before = std::mem::replace(&mut self.progress, progress);
+        (before != progress).then_some(HostInput::Progress)
+    }
+
+    fn start_child(&self) {
+        let (durio, folder) = (self.durio.clone(), Arc::clone(&self.folder));
+        let (devices, invitation) = (self.devices.clone(), self.invitation.clone());
+        self.aside(move || {
+            let Invitation { targets, run, .. } = &invitation;
+            let (durio, folder, devices) = (&durio, &folder, &devices);
+            let order = ChildOrder { durio, folder, targets, devices, name: run.as_deref() };
+            AgentEvent::Started(order.start())
+        });
+    }
+
+    fn started(&mut self, started: io::Result<StartedChild>) -> Option<HostInput> {
         let events = self.events.clone();
         let hear = move |word| {
             let _ = events.send(AgentEvent::Child(word));
         };
-        let order = ChildOrder {
-            durio: &self.durio,
-            folder: &self.folder,
-            targets: &self.invitation.targets,
-            name: self.invitation.run.as_deref(),
-        };
-        let runs = self.folder.own_folder_or_make(child::RUNS_FOLDER);
-        match runs.and_then(|_| RunningChild::start(&order, hear)) {
+        match started.and_then(|started| started.follow(hear)) {
             Ok(child) => {
+                if self.is_stopped {
+                    child.stop();
+                }
                 self.child = Some(child);
                 self.follower = Some(RecordFollower::new(self.runs()));
+                None
             }
             Err(error) => {
-                return Some(HostInput::ChildExited(Some(format!("cannot start durio: {error}"))));
+                Some(HostInput::ChildExited(Some(format!("cannot start durio: {error}"))))
             }
         }
-        None
     }
-
-    fn inspect(&self) {
-        let (runs, events) = (self.runs(), self.events.clone());
-        tokio::task::spawn_blocking(move || {
-            let _ = events.send(AgentEvent::Inspected(child::inspect(&runs)));
-        });
-    }
-}
-
-fn read_memory(folder: &Folder) -> Result<HostMemory, CommandError> {
-    let path = folder.path().join(MEMORY_FILE);
-    let failed = |error| CommandError::io("read", &path, error);
-    match folder.open_own(MEMORY_FILE).and_then(|file| read_bounded(file, MEMORY_BYTES_MAX)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(HostMemory::default()),
-        // Not as if nothing had run: the run would be made twice.
-        Err(error) => Err(failed(error)),
-        Ok(text) => serde_json::from_slice(&text).map_err(|error| failed(error.into())),
-    }
-}
-
-/// The plan of this host, if the host file or, without one, the login permits all that it writes.
-fn check_plan(
-    durio: &std::path::Path,
-    spec: &std::path::Path,
-    targets: &[HostTarget],
-    key: &str,
-) -> Result<(PlanSummary, Option<WriteWatch>), CommandError> {
-    let file: Option<HostFile> = host_file::read(HOST_FILE.as_ref())?;
-    let mut plan = child::plan(durio, spec, targets)?;
-    plan.summary.facts = Some(Box::new(crate::doctor::facts(durio, targets, file.is_some())));
-    let by_login: Vec<(String, PathBuf)> =
-        targets.iter().map(|target| (target.name.clone(), target.path.clone())).collect();
-    let source = match &file {
-        Some(file) => PermitSource::File(file),
-        None => PermitSource::Targets(&by_login),
-    };
-    let watch = permitted(&plan.writes, source, SystemTime::now(), key)?;
-    Ok((plan.summary, watch))
 }

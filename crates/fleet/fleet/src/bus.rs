@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,22 +11,21 @@ use std::time::{Duration, Instant};
 use async_nats::rustls::{self, CertificateError};
 use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, Event};
 use durio_agree::bus_rights::{
-    BusCertificate, BusServer, BusUser, accept_server, coordinator_permissions, permissions,
-    server_configuration,
+    ANY_CAMPAIGN, BusServer, BusUser, accept_server, coordinator_permissions, is_on_loopback,
+    permissions, server_configuration,
 };
 use durio_agree::message::{MESSAGE_BYTES_MAX, subject_token};
 use durio_agree::sign::SigningKey;
 use durio_base::Bytes;
-use durio_block::{open_input, read_bounded};
 use durio_command::CommandError;
 use futures_util::StreamExt as _;
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
-};
-use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
+use rustix::fs::Mode;
+use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal, umask};
 use tokio::process::{Child, Command};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
+
+use crate::secrets::{AUTHORITY_FILE, make_certificate, read_secret, write_private};
 
 /// Two reloads in a second at most: each reads the keys of all hosts again.
 const RELOAD_EVERY: Duration = Duration::from_millis(500);
@@ -35,9 +34,9 @@ const RESTART_EVERY: Duration = Duration::from_secs(1);
 const RECONNECT_MIN_MS: u64 = 100;
 const RECONNECT_MAX_MS: u64 = 2_000;
 const PING_EVERY: Duration = Duration::from_secs(1);
-const CREDENTIALS_BYTES_MAX: Bytes = Bytes::from_kib(64);
-/// The certificate of the authority that alone is trusted for a bus.
-pub(crate) const AUTHORITY_FILE: &str = "bus-ca.pem";
+const SETTINGS_FILE: &str = "nats.conf";
+/// The log of nats-server.
+pub(crate) const LOG_FILE: &str = "nats.log";
 
 pub(crate) enum BusEvent {
     /// The bus can be reached, or not any more.
@@ -81,7 +80,7 @@ impl<'k> BusAccess<'k> {
 
 impl SignIn<'_> {
     /// # Errors
-    /// If there are no credentials in the file, or other users can read it.
+    /// If the file has no credentials, or other users can read it.
     pub(crate) fn options(self) -> Result<ConnectOptions, CommandError> {
         match self {
             Self::Key(key) => Ok(ConnectOptions::with_nkey(key.seed()?)),
@@ -92,22 +91,13 @@ impl SignIn<'_> {
 }
 
 fn credentials(path: &Path) -> Result<ConnectOptions, CommandError> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let failed = |error| CommandError::io("read the credentials in", path, error);
-    let file = open_input(path).map_err(failed)?;
-    let mode = file.metadata().map_err(failed)?.permissions().mode();
-    let shown = path.display();
-    if mode & 0o077 != 0 {
-        let text = format!("other users can read '{shown}'");
-        return Err(CommandError::cannot_measure(text).hint(format!("chmod 600 '{shown}'")));
-    }
-    let text = read_bounded(file, CREDENTIALS_BYTES_MAX).map_err(failed)?;
-    let text = String::from_utf8_lossy(&text);
+    let text = read_secret("read the credentials in", path)?;
     if let Ok(key) = SigningKey::from_seed(&text) {
         return Ok(ConnectOptions::with_nkey(key.seed()?));
     }
     // The text of the error may have a part of the secret.
     ConnectOptions::with_credentials(&text).map_err(|_| {
+        let shown = path.display();
         let reason = format!("'{shown}' has neither credentials of NATS nor the seed of a user");
         CommandError::cannot_measure(reason).hint("nsc generate creds, or nk -gen user")
     })
@@ -179,6 +169,19 @@ impl BusLink {
         Ok(Self { client, readers })
     }
 
+    /// The same, with what it hears.
+    pub(crate) async fn connect_with_inbox(
+        access: &BusAccess<'_>,
+        name: &str,
+        subjects: &[String],
+    ) -> Result<(Self, UnboundedReceiver<BusEvent>), CommandError> {
+        let (heard, inbox) = unbounded_channel();
+        let hear = move |event| {
+            let _ = heard.send(event);
+        };
+        Ok((Self::connect(access, name, subjects, hear).await?, inbox))
+    }
+
     /// Sends; what cannot be sent counts as lost on the way, which the machines expect.
     pub(crate) async fn publish(&self, subject: String, bytes: Vec<u8>) {
         let _ = self.client.publish(subject, bytes.into()).await;
@@ -197,9 +200,7 @@ impl Drop for BusLink {
 
 /// Refuses a server that is too old, or to which a piece of a run cannot be sent.
 fn check_site((version, payload_max): (&str, usize), address: &str) -> Result<(), CommandError> {
-    // Beyond loopback only tls:// is accepted.
-    let is_beyond_loopback = address.starts_with("tls://");
-    accept_server(version, is_beyond_loopback).map_err(CommandError::cannot_measure)?;
+    accept_server(version, !is_on_loopback(address)).map_err(CommandError::cannot_measure)?;
     if payload_max < MESSAGE_BYTES_MAX {
         let [accepted, needed] = [payload_max, MESSAGE_BYTES_MAX].map(|size| size as u64);
         let (accepted, needed) = (Bytes::new(accepted), Bytes::new(needed));
@@ -249,7 +250,7 @@ fn certificate_refused(reason: &CertificateError) -> CommandError {
 }
 
 /// Jittered, so that hundreds of hosts do not come back to a bus at once.
-fn reconnect_delay(attempts: usize) -> Duration {
+pub(crate) fn reconnect_delay(attempts: usize) -> Duration {
     let attempts = u32::try_from(attempts).unwrap_or(u32::MAX).min(16);
     let longest = (RECONNECT_MIN_MS << attempts).min(RECONNECT_MAX_MS);
     let jitter = durio_command::random_seed() % longest.max(1);
@@ -263,6 +264,15 @@ pub(crate) struct BusListener {
     /// Any that is free without one.
     pub(crate) port: Option<u16>,
     pub(crate) is_tls: bool,
+}
+
+/// The place at which a server listens, ADDRESS[:PORT].
+pub(crate) fn parse_place(text: &str) -> Option<(IpAddr, Option<u16>)> {
+    let (address, port) = match text.parse::<IpAddr>() {
+        Ok(address) => (address, None),
+        Err(_) => text.parse::<SocketAddr>().ok().map(|place| (place.ip(), Some(place.port())))?,
+    };
+    (port != Some(0)).then_some((address, port))
 }
 
 impl BusListener {
@@ -288,7 +298,7 @@ impl BusListener {
     }
 }
 
-/// A nats-server for one campaign, with a user for each of its hosts.
+/// A nats-server with a user for each host of a campaign, or for each host that was invited.
 #[derive(Debug)]
 pub(crate) struct PrivateBus {
     program: PathBuf,
@@ -322,16 +332,29 @@ impl PrivateBus {
             address: listener.address,
             port,
             tls: match listener.is_tls {
-                true => Some(make_certificate(&folder, listener.address)?),
+                true => Some(make_certificate(&folder, &listener.address.to_string())?),
                 false => None,
             },
             coordinator: BusUser { key, rights },
             hosts: Vec::new(),
         };
+        let bus = Self::with_settings(program, folder, settings)?;
+        Ok(Self { campaign: campaign.to_owned(), ..bus })
+    }
+
+    /// Starts a server in a folder that has its certificate.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub(crate) fn with_settings(
+        program: PathBuf,
+        folder: PathBuf,
+        settings: BusServer,
+    ) -> Result<Self, CommandError> {
         write_settings(&folder, &settings)?;
         let server = spawn(&program, &folder)?;
         let now = Instant::now();
-        let campaign = campaign.to_owned();
+        let campaign = ANY_CAMPAIGN.to_owned();
         let (started, reloaded, is_changed) = (now, now, false);
         Ok(Self { program, folder, settings, campaign, server, started, reloaded, is_changed })
     }
@@ -357,6 +380,12 @@ impl PrivateBus {
         self.settings.hosts.retain(|known| known.rights != user.rights);
         self.settings.hosts.push(user);
         self.is_changed = true;
+    }
+
+    /// Lets in these hosts and no others, soon.
+    pub(crate) fn set_hosts(&mut self, hosts: Vec<BusUser>) {
+        self.is_changed |= self.settings.hosts != hosts;
+        self.settings.hosts = hosts;
     }
 
     /// Tells the server of new keys, and starts it again if it has ended.
@@ -387,67 +416,23 @@ impl PrivateBus {
         }
     }
 
-    pub(crate) async fn stop(mut self) {
+    /// Ends the server; its folder stays.
+    pub(crate) async fn end(&mut self) {
         self.signal(Signal::TERM);
         if tokio::time::timeout(Duration::from_secs(3), self.server.wait()).await.is_err() {
             let _ = self.server.kill().await;
         }
+    }
+
+    pub(crate) async fn stop(mut self) {
+        self.end().await;
         // Keys that are there are public ones.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-fn settings_path(folder: &Path) -> PathBuf {
-    folder.join("nats.conf")
-}
-
-fn write_settings(folder: &Path, settings: &BusServer) -> Result<(), CommandError> {
-    let text = server_configuration(settings)?;
-    write_private(&settings_path(folder), &text)
-}
-
-/// Replaces a file that only this user can read.
-fn write_private(path: &Path, text: &str) -> Result<(), CommandError> {
-    use std::io::Write as _;
-    let new = path.with_extension("new");
-    let mut options = fs::OpenOptions::new();
-    let opened = options.write(true).create(true).truncate(true).mode(0o600).open(&new);
-    opened
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .and_then(|()| fs::rename(&new, path))
-        .map_err(|error| CommandError::io("write", path, error))
-}
-
-/// A certificate for the server, by an authority whose key is gone afterwards: hosts that trust this
-/// authority alone accept this server alone.
-fn make_certificate(folder: &Path, address: IpAddr) -> Result<BusCertificate, CommandError> {
-    let failed = |error: rcgen::Error| {
-        CommandError::cannot(error).context("cannot make a certificate for the bus")
-    };
-    let [authority, certificate, key] = certificate_texts(address).map_err(failed)?;
-    let [certificate_path, key_path] = ["server.pem", "server.key"].map(|name| folder.join(name));
-    write_private(&folder.join(AUTHORITY_FILE), &authority)?;
-    write_private(&certificate_path, &certificate)?;
-    write_private(&key_path, &key)?;
-    Ok(BusCertificate { certificate: certificate_path, key: key_path })
-}
-
-/// The certificates of authority and server, and the key of the server, in PEM. They are valid at any
-/// time: clocks of hosts may be wrong by days, and the server lives as long as its campaign.
-fn certificate_texts(address: IpAddr) -> Result<[String; 3], rcgen::Error> {
-    let mut authority = CertificateParams::default();
-    authority.distinguished_name.push(DnType::CommonName, "durio campaign");
-    authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    let authority_key = KeyPair::generate()?;
-    let trusted = authority.self_signed(&authority_key)?.pem();
-    let mut server = CertificateParams::new(vec![address.to_string()])?;
-    server.distinguished_name.push(DnType::CommonName, "durio bus");
-    server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    let key = KeyPair::generate()?;
-    let issuer = Issuer::new(authority, authority_key);
-    let certificate = server.signed_by(&key, &issuer)?;
-    Ok([trusted, certificate.pem(), key.serialize_pem()])
+pub(crate) fn write_settings(folder: &Path, settings: &BusServer) -> Result<(), CommandError> {
+    write_private(&folder.join(SETTINGS_FILE), &server_configuration(settings)?)
 }
 
 /// By way of this program, so that the server ends with it ([`become_server`]).
@@ -480,11 +465,11 @@ pub(crate) fn become_server(program: &Path, folder: &Path) -> CommandError {
     if getppid() != parent {
         return CommandError::cannot_measure("the coordinator has ended");
     }
+    // Its log is for this user alone, as all in the folder.
+    umask(Mode::from_raw_mode(0o077));
     let error = std::process::Command::new(program)
-        .arg("--config")
-        .arg(settings_path(folder))
-        .arg("--log")
-        .arg(folder.join("nats.log"))
+        .args(["--config", SETTINGS_FILE, "--log", LOG_FILE])
+        .current_dir(folder)
         .exec();
     CommandError::io("start", program, error)
 }
@@ -501,6 +486,16 @@ mod tests {
             let delay = reconnect_delay(attempts);
             assert!((100..=2_000).contains(&delay.as_millis()), "{attempts}: {delay:?}");
         }
+    }
+
+    #[test]
+    fn the_first_delays_are_short_and_those_of_many_hosts_are_spread() {
+        let delays = |attempts| (0..300).map(move |_| reconnect_delay(attempts).as_millis());
+        assert!(delays(0).all(|millis| (100..200).contains(&millis)));
+        assert!(delays(1).all(|millis| (100..300).contains(&millis)));
+        assert!(delays(6).any(|millis| millis > 1_000));
+        let different: std::collections::BTreeSet<u128> = delays(6).collect();
+        assert!(different.len() > 20, "{different:?}");
     }
 
     #[test]
@@ -542,6 +537,7 @@ mod tests {
         let small = "it accepts messages of 64 KiB, and 1 MiB is needed".to_owned();
         assert_eq!(check("2.14.0", 64 << 10, beyond), Err(small));
         check("2.14.0", (1 << 20) - 1, beyond).unwrap_err();
+        assert_eq!(check("2.9.10", 1 << 20, "tls://127.0.0.1:4222"), Ok(()));
     }
 
     #[test]
@@ -556,19 +552,5 @@ mod tests {
         let elsewhere = listener("192.0.2.1".parse().unwrap(), None);
         let error = elsewhere.free_port().unwrap_err();
         assert_eq!(error_chain(&error), "192.0.2.1 is not an address of this machine");
-    }
-
-    #[test]
-    fn the_key_of_a_server_is_private_and_each_campaign_has_another_authority() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let folder = tempfile::tempdir().unwrap();
-        let made = make_certificate(folder.path(), "10.0.0.1".parse().unwrap()).unwrap();
-        let key = fs::metadata(&made.key).unwrap();
-        assert_eq!(key.permissions().mode() & 0o777, 0o600);
-        let authority = || fs::read_to_string(folder.path().join(AUTHORITY_FILE)).unwrap();
-        let first = authority();
-        assert!(first.starts_with("-----BEGIN CERTIFICATE-----"), "{first}");
-        make_certificate(folder.path(), "10.0.0.1".parse().unwrap()).unwrap();
-        assert_ne!(authority(), first);
     }
 }

@@ -1,13 +1,14 @@
 //! Campaigns from the command line: a new one, one that is continued, its state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Instant, SystemTime};
 
+use durio_agree::clock::later;
 use durio_agree::coordinator::LOST_AFTER;
 use durio_agree::host_list;
-use durio_agree::host_name::SshHost;
+use durio_agree::host_name::{HostList, SshHost};
 use durio_agree::message::{SPEC_BYTES_MAX, digest};
 use durio_agree::sign::SigningKey;
 use durio_base::{Bytes, Nanos, counted, shell_word};
@@ -17,19 +18,24 @@ use durio_hosts::{CONFIRMATION_NAME, choose_for_confirmation, read_hosts};
 use durio_record::FolderName;
 use durio_record::fleet::{
     Barrier, CAMPAIGN_FOLDER_SCHEMA, CampaignEvent, CampaignFolder, CampaignManifest,
-    CampaignOutcome, CampaignPolicy, HostChange, HostState, LostPolicy, TimedCampaignEvent,
+    CampaignOutcome, CampaignPolicy, HostState, LostPolicy, TimedCampaignEvent,
 };
 
 use crate::FleetExit;
+use crate::call::joined_hosts;
 use crate::coordinate::{Pass, PassEnd, coordinate};
-use crate::invitation::HostTarget;
-use crate::launch::{LAUNCH_FILE, LaunchSettings, LaunchVia, LaunchedHost, slurm_hosts};
+use crate::launch::{
+    HostTarget, LAUNCH_FILE, LaunchSettings, LaunchVia, LaunchedHost, slurm_hosts,
+};
 use crate::options::{
     AgainArguments, CampaignOptions, CommonArguments, ConfirmArguments, HostOptions,
 };
+use crate::passes::{RecordedPass, recorded_passes};
 use crate::programs;
+use crate::regions::{add_regions, check_launch, launched_relays};
+use crate::secrets::{keep_key, known_key, known_or_new_key, signing_key};
 use crate::terminal::{ProgressTerminal, can_ask};
-use crate::words::remark;
+use crate::words::{plan_text, remark, word};
 
 /// The process that has the campaign.
 pub(crate) const PROCESS_FILE: &str = "coordinator.pid";
@@ -40,6 +46,8 @@ struct Held {
     launch: LaunchSettings,
     key: SigningKey,
     is_agreed: bool,
+    /// The plans of a pass were shown.
+    is_shown: bool,
     terminal: ProgressTerminal,
     /// When this process took it, and what had passed before.
     began: Instant,
@@ -47,13 +55,15 @@ struct Held {
 }
 
 /// Passes of one campaign.
-struct Passes<'p> {
-    hosts: Vec<String>,
+struct Passes {
     policy: CampaignPolicy,
-    /// Distinguishes them from other passes of the campaign.
-    label: &'p str,
+    /// Those of an earlier process that come first.
+    begun: Vec<RecordedPass>,
+    /// New ones: their hosts, what distinguishes them from other passes of the campaign, and their
+    /// numbers.
+    hosts: Vec<String>,
+    label: String,
     numbers: std::ops::Range<u32>,
-    history: Option<(Vec<HostChange>, Vec<TimedCampaignEvent>)>,
 }
 
 impl Held {
@@ -64,67 +74,97 @@ impl Held {
     ) -> Result<Self, CommandError> {
         let lines = (folder.changes()?.lines, folder.events()?.lines);
         let times = lines.0.iter().map(|change| change.at);
-        let passed = times.chain(lines.1.iter().map(|line| line.at)).max().unwrap_or_default();
+        let passed = times.chain(lines.1.iter().map(|line| line.at)).max();
+        // A pass begins after all lines of the passes before it.
+        let passed = passed.map_or(Nanos::ZERO, |passed| later(passed, Nanos::new(1)));
         folder.save(PROCESS_FILE, format!("{}\n", std::process::id()).as_bytes())?;
         let (is_agreed, terminal) = (common.yes, ProgressTerminal::of_campaign(common)?);
         let began = Instant::now();
-        Ok(Self { folder, launch, key, is_agreed, terminal, began, passed })
+        Ok(Self { folder, launch, key, is_agreed, is_shown: false, terminal, began, passed })
     }
 
     /// Makes the passes one after the other, and reports.
-    fn run(mut self, mut passes: Passes<'_>) -> Result<FleetExit, CommandError> {
+    fn run(mut self, passes: Passes) -> Result<FleetExit, CommandError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(CommandError::cannot)?;
         let mut end = PassEnd { outcome: CampaignOutcome::Complete, is_interrupted: false };
-        for number in passes.numbers.clone() {
-            let history = passes.history.take();
-            let offset = match history {
-                // Its record has the times of the whole campaign.
-                Some(_) => Nanos::ZERO,
-                None => later(self.passed, self.began.elapsed().into()),
-            };
-            if passes.numbers.end > 1 {
-                let of = passes.numbers.end;
-                self.terminal.remark(&format!("durio: run {} of {of}", number + 1));
-            }
-            let pass = Pass {
-                folder: &self.folder,
-                launch: &self.launch,
-                campaign: pass_id(&self.folder.manifest.campaign, passes.label, number),
-                hosts: passes.hosts.clone(),
-                policy: passes.policy.clone(),
-                history,
-                offset,
-                key: &self.key,
-                is_first: number == passes.numbers.start,
-                rehearsal: None,
-                is_agreed: self.is_agreed,
-            };
-            end = runtime.block_on(coordinate(pass, &mut self.terminal)).map_err(|error| {
-                let folder = shell_word(&self.folder.path().to_string_lossy());
-                error.hint(format!("durio fleet resume {folder} continues the campaign"))
-            })?;
-            // Asked once.
-            self.is_agreed = true;
-            if end.outcome != CampaignOutcome::Complete {
+        let Passes { policy, begun, hosts, label, numbers } = passes;
+        let mut asked: BTreeSet<String> =
+            begun.iter().flat_map(|pass| pass.hosts.iter().cloned()).collect();
+        if !numbers.is_empty() {
+            asked.extend(hosts.iter().cloned());
+        }
+        let counted_label = (!numbers.is_empty()).then(|| label.clone());
+        for pass in begun {
+            end = self.make(&runtime, pass, &policy)?;
+            if end.is_interrupted {
                 break;
             }
         }
+        let count = numbers.end;
+        for number in numbers {
+            if end.is_interrupted || end.outcome != CampaignOutcome::Complete {
+                break;
+            }
+            let (label, hosts, passes) = (label.clone(), hosts.clone(), count);
+            let (changes, events) = (Vec::new(), Vec::new());
+            let pass = RecordedPass { label, number, passes, hosts, changes, events };
+            end = self.make(&runtime, pass, &policy)?;
+        }
         let path = self.folder.path().to_owned();
         let _ = std::fs::remove_file(path.join(PROCESS_FILE));
-        let states = last_states(&self.folder)?;
+        let mut recorded = recorded_passes(&self.folder)?;
+        recorded.retain(|pass| counted_label.as_ref().is_none_or(|label| *label == pass.label));
         let goals = self.launch.goals.iter();
         let mut options: Vec<String> = goals.map(|goal| format!("--goal={goal}")).collect();
         if self.terminal.end_json() {
             options.push("--format=json".to_owned());
         }
         drop(self);
-        conclude(&path, (&passes.hosts, &states), &options, end)
+        conclude(&path, (&asked, &recorded), &options, end)
     }
-}
 
-fn later(time: Nanos, span: Nanos) -> Nanos {
-    Nanos::new(time.get().saturating_add(span.get()))
+    /// One run on each host, begun or continued.
+    fn make(
+        &mut self,
+        runtime: &tokio::runtime::Runtime,
+        recorded: RecordedPass,
+        policy: &CampaignPolicy,
+    ) -> Result<PassEnd, CommandError> {
+        if recorded.passes > 1 {
+            let RecordedPass { number, passes, .. } = recorded;
+            self.terminal.remark(&format!("durio: run {} of {passes}", number + 1));
+        }
+        let (newest, is_begun) = (recorded.newest(), recorded.is_begun());
+        let RecordedPass { label, number, passes, hosts, changes, events } = recorded;
+        let campaign = pass_id(&self.folder.manifest.campaign, &label, number);
+        let start = later(self.passed, self.began.elapsed().into());
+        let is_all = hosts == self.folder.manifest.hosts;
+        let named = if is_all { Vec::new() } else { hosts.clone() };
+        let event = CampaignEvent::PassStarted { label, number, passes, hosts: named };
+        self.folder.append_event(&TimedCampaignEvent { at: start, event })?;
+        let pass = Pass {
+            folder: &self.folder,
+            launch: &self.launch,
+            campaign,
+            hosts,
+            policy: policy.clone(),
+            history: is_begun.then_some((changes, events)),
+            // A pass that is continued goes on from its newest time.
+            offset: if is_begun { start.saturating_sub(newest) } else { start },
+            key: &self.key,
+            is_first: !std::mem::replace(&mut self.is_shown, true),
+            rehearsal: None,
+            is_agreed: self.is_agreed,
+        };
+        let end = runtime.block_on(coordinate(pass, &mut self.terminal)).map_err(|error| {
+            let folder = shell_word(&self.folder.path().to_string_lossy());
+            error.hint(format!("durio fleet resume {folder} continues the campaign"))
+        })?;
+        // Asked once.
+        self.is_agreed = true;
+        Ok(end)
+    }
 }
 
 /// The first pass has the campaign's own identifier.
@@ -144,12 +184,10 @@ pub(crate) fn run(spec: &Path, arguments: &CampaignOptions) -> Result<FleetExit,
     let text = spec_text(spec)?;
     let hosts = named_hosts(&arguments.hosts)?;
     may_ask(&arguments.common, hosts.len())?;
-    let key = signing_key(arguments.common.key.as_deref())?;
     let stem = spec.file_stem().unwrap_or_default().to_string_lossy();
     let name = arguments.name.clone().unwrap_or_else(|| stem.into_owned());
     let names: Vec<String> = hosts.iter().map(|host| host.name.clone()).collect();
     let policy = policy(arguments, names.len())?;
-    let manifest = manifest((name, text), &names, policy.clone(), &key);
     let launch = LaunchSettings {
         run: arguments.name.clone(),
         lost_wait_ns: arguments.lost_wait.get(),
@@ -157,34 +195,37 @@ pub(crate) fn run(spec: &Path, arguments: &CampaignOptions) -> Result<FleetExit,
         goals: arguments.goals.clone(),
         ..launch_settings(spec, &arguments.hosts, &hosts)?
     };
+    let key = signing_key(arguments.common.key.as_deref(), &launch)?;
+    let manifest = manifest((name, text), &names, policy.clone(), &key);
     let path = match &arguments.folder {
         Some(path) => path.clone(),
         None => FolderName::new("fleet", SystemTime::now(), std::process::id()).as_str().into(),
     };
     let folder = CampaignFolder::create(&path, manifest)?;
+    let made = (folder.manifest.campaign.as_str(), &key);
+    keep_key(arguments.common.key.as_deref(), &launch, made);
     let text = serde_json::to_vec_pretty(&launch).map_err(CommandError::cannot)?;
     folder.save(LAUNCH_FILE, &text)?;
     let numbers = 0..policy.repeats;
-    Held::new(folder, launch, (key, &arguments.common))?.run(Passes {
-        hosts: names,
-        policy,
-        label: "",
-        numbers,
-        history: None,
-    })
+    let (begun, label) = (Vec::new(), String::new());
+    let passes = Passes { policy, begun, hosts: names, label, numbers };
+    Held::new(folder, launch, (key, &arguments.common))?.run(passes)
 }
 
 /// The hosts that the options or the environment name.
 pub(crate) fn named_hosts(options: &HostOptions) -> Result<Vec<SshHost>, CommandError> {
     let named = (options.hosts.as_deref(), options.group.as_deref());
-    let listed = match (options.bus.via, named) {
+    let mut listed = match (options.bus.via, named) {
         (LaunchVia::Slurm, (None, None)) => slurm_hosts()?,
         (LaunchVia::Slurm, _) => {
             let text = "with --via slurm the hosts are the nodes of the allocation";
             return Err(CommandError::wrong_use(text).hint("leave out --hosts and --group"));
         }
-        (LaunchVia::Ssh, (hosts, group)) => host_list::named(hosts, group)?,
+        (LaunchVia::Joined, (None, None)) => return joined_hosts(&options.bus.choice()?),
+        (LaunchVia::Ssh, (None, None)) if !options.relays.is_empty() => HostList::default(),
+        (LaunchVia::Ssh | LaunchVia::Joined, (hosts, group)) => host_list::named(hosts, group)?,
     };
+    add_regions(&mut listed, &options.relays)?;
     if !listed.unused_variables.is_empty() {
         let unused = listed.unused_variables.join(", ");
         remark(&format!("durio: variables of the inventory that have no effect: {unused}"));
@@ -201,18 +242,24 @@ pub(crate) fn launch_settings(
     options: &HostOptions,
     hosts: &[SshHost],
 ) -> Result<LaunchSettings, CommandError> {
+    if options.bus.via == LaunchVia::Joined && (options.push || options.ssh_config.is_some()) {
+        let text = "--push and --ssh-config are for ssh, which hosts that joined do not need";
+        return Err(CommandError::wrong_use(text));
+    }
     let bus = options.bus.choice()?;
-    bus.check(hosts)?;
-    let launched =
-        |host: &SshHost| LaunchedHost { name: host.name.clone(), address: host.to_string() };
+    check_launch(&options.relays, (options.bus.via, &bus))?;
     let mut targets = options.targets.clone();
     if spec == Path::new(CHECK_SPEC) && !spec.is_file() {
         targets = check_targets(targets);
     }
-    Ok(LaunchSettings {
-        hosts: hosts.iter().map(launched).collect(),
+    // A later process may start elsewhere.
+    let ssh_config = options.ssh_config.as_deref().map(std::path::absolute).transpose();
+    let ssh_config = ssh_config.map_err(CommandError::cannot)?;
+    let launch = LaunchSettings {
+        hosts: hosts.iter().map(LaunchedHost::new).collect(),
+        relays: launched_relays(&options.relays)?,
         targets,
-        ssh_config: options.ssh_config.clone(),
+        ssh_config,
         via: options.bus.via,
         bus,
         push: options.push,
@@ -221,7 +268,9 @@ pub(crate) fn launch_settings(
         lost_wait_ns: 0,
         lost_after_ns: LOST_AFTER.get(),
         goals: Vec::new(),
-    })
+    };
+    launch.bus.check(&launch.diallers()?)?;
+    Ok(launch)
 }
 
 /// One folder holds all files of `check`; with several, each file has to be named.
@@ -314,74 +363,75 @@ fn may_ask(common: &CommonArguments, hosts: usize) -> Result<(), CommandError> {
     Err(CommandError::wrong_use(text).hint("add --yes"))
 }
 
-pub(crate) fn signing_key(path: Option<&Path>) -> Result<SigningKey, CommandError> {
-    let Some(path) = path else { return Ok(SigningKey::generate()) };
-    let text = open_input(path).and_then(|file| read_bounded(file, Bytes::from_kib(4)));
-    let text = text.map_err(|error| CommandError::io("read the key in", path, error))?;
-    Ok(SigningKey::from_seed(&String::from_utf8_lossy(&text))?)
-}
-
 pub(crate) fn resume(arguments: &AgainArguments) -> Result<FleetExit, CommandError> {
     let folder = CampaignFolder::resume(&arguments.folder)?;
-    let launch = LaunchSettings::read(&arguments.folder)?;
-    let key = signing_key(arguments.common.key.as_deref())?;
-    let (changes, lines) = (folder.changes()?.lines, folder.events()?.lines);
-    let ends: Vec<&TimedCampaignEvent> = ends(&lines).collect();
-    let (manifest, done) = (folder.manifest.clone(), ends.len());
-    let done = u32::try_from(done).unwrap_or(u32::MAX);
-    let is_cut = ends.last().is_some_and(|line| {
-        line.event != CampaignEvent::Ended { outcome: CampaignOutcome::Complete }
-    });
-    if is_cut || done >= manifest.policy.repeats {
+    let mut launch = LaunchSettings::read(&arguments.folder)?;
+    let campaign = &folder.manifest.campaign;
+    let key = known_key(arguments.common.key.as_deref(), &launch, campaign)?;
+    let passes = recorded_passes(&folder)?;
+    let CampaignManifest { mut policy, hosts, .. } = folder.manifest.clone();
+    let (mut begun, hosts, label, numbers) = next_passes(passes, hosts, policy.repeats);
+    if begun.is_none() && numbers.is_empty() {
         let shown = shell_word(&arguments.folder.to_string_lossy());
         return Err(CommandError::wrong_use("the campaign has ended")
             .hint(format!("durio fleet collect {shown} fetches the runs of hosts that are back"))
             .hint(format!("durio fleet report {shown} shows the results")));
     }
-    let history = since_last_end(changes, lines);
-    if !history.1.iter().any(is_go) {
-        may_ask(&arguments.common, manifest.hosts.len())?;
+    if !begun.as_ref().is_some_and(RecordedPass::is_agreed) {
+        may_ask(&arguments.common, hosts.len())?;
     }
-    let is_begun = !history.0.is_empty() || !history.1.is_empty();
-    Held::new(folder, launch, (key, &arguments.common))?.run(Passes {
-        hosts: manifest.hosts,
-        numbers: done..manifest.policy.repeats,
-        policy: manifest.policy,
-        label: "",
-        history: is_begun.then_some(history),
-    })
+    if !label.is_empty() {
+        (launch.run, policy.hosts_min) = (Some(CONFIRMATION_NAME.to_owned()), 1);
+    }
+    if let Some(collection) = begun.as_mut().filter(|pass| ends(&pass.events).next().is_some()) {
+        (collection.hosts, policy.hosts_min) = (collection.collectable(), 0);
+    }
+    let begun = begun.into_iter().collect();
+    let passes = Passes { policy, begun, hosts, label, numbers };
+    Held::new(folder, launch, (key, &arguments.common))?.run(passes)
+}
+
+/// What a later process continues: the pass that was cut; hosts, label and numbers of those after it.
+fn next_passes(
+    mut passes: Vec<RecordedPass>,
+    hosts: Vec<String>,
+    repeats: u32,
+) -> (Option<RecordedPass>, Vec<String>, String, std::ops::Range<u32>) {
+    let cut = passes.iter().position(|pass| !pass.has_ended());
+    let Some(last) = cut.or(passes.len().checked_sub(1)) else {
+        return (None, hosts, String::new(), 0..repeats);
+    };
+    let (label, count) = (passes[last].label.clone(), passes[last].passes);
+    let same = passes.iter().filter(|pass| pass.label == label);
+    let is_over = same.clone().any(|pass| pass.has_ended() && !pass.is_complete());
+    let made = same.map(|pass| pass.number.saturating_add(1)).max().unwrap_or_default();
+    let numbers = if is_over { count..count } else { made..count };
+    let hosts = if label.is_empty() { hosts } else { passes[last].hosts.clone() };
+    (cut.map(|at| passes.swap_remove(at)), hosts, label, numbers)
 }
 
 pub(crate) fn collect(arguments: &AgainArguments) -> Result<FleetExit, CommandError> {
     let folder = CampaignFolder::resume(&arguments.folder)?;
     let launch = LaunchSettings::read(&arguments.folder)?;
-    let key = signing_key(arguments.common.key.as_deref())?;
-    let states = last_states(&folder)?;
-    let is_lost =
-        |host: &&String| matches!(states.get(*host), Some((HostState::Lost | HostState::Ended, _)));
-    let hosts: Vec<String> = folder.manifest.hosts.iter().filter(is_lost).cloned().collect();
-    let lines = folder.events()?.lines;
-    let count = u32::try_from(ends(&lines).count()).unwrap_or(u32::MAX);
-    if count == 0 {
+    let campaign = &folder.manifest.campaign;
+    let key = known_key(arguments.common.key.as_deref(), &launch, campaign)?;
+    let mut begun = recorded_passes(&folder)?;
+    if begun.is_empty() || begun.iter().any(|pass| !pass.has_ended()) {
         let shown = shell_word(&arguments.folder.to_string_lossy());
         return Err(CommandError::wrong_use("the campaign has not ended")
             .hint(format!("durio fleet resume {shown} continues it")));
     }
-    if hosts.is_empty() {
+    begun.iter_mut().for_each(|pass| pass.hosts = pass.collectable());
+    begun.retain(|pass| !pass.hosts.is_empty());
+    if begun.is_empty() {
         remark("durio: no host of the campaign is lost: there is nothing to collect");
         return Ok(FleetExit::Fine);
     }
-    let policy = CampaignPolicy { hosts_min: 1, ..folder.manifest.policy.clone() };
-    let number = count.min(policy.repeats).saturating_sub(1);
-    let mut history = of_last_pass(folder.changes()?.lines, lines);
-    history.0.retain(|change| hosts.contains(&change.host));
-    Held::new(folder, launch, (key, &arguments.common))?.run(Passes {
-        hosts,
-        policy,
-        label: "",
-        numbers: number..number + 1,
-        history: Some(history),
-    })
+    // The campaign does not stop for hosts that do not come back.
+    let policy = CampaignPolicy { hosts_min: 0, ..folder.manifest.policy.clone() };
+    let (hosts, label, numbers) = (Vec::new(), String::new(), 0..0);
+    let passes = Passes { policy, begun, hosts, label, numbers };
+    Held::new(folder, launch, (key, &arguments.common))?.run(passes)
 }
 
 pub(crate) fn confirm(arguments: &ConfirmArguments) -> Result<FleetExit, CommandError> {
@@ -396,52 +446,19 @@ pub(crate) fn confirm(arguments: &ConfirmArguments) -> Result<FleetExit, Command
         return Ok(FleetExit::Fine);
     }
     may_ask(&arguments.common, hosts.len())?;
-    let key = signing_key(arguments.common.key.as_deref())?;
+    let campaign = &folder.manifest.campaign;
+    let key = known_or_new_key(arguments.common.key.as_deref(), &launch, campaign)?;
     launch.run = Some(CONFIRMATION_NAME.to_owned());
     let policy = CampaignPolicy { hosts_min: 1, ..folder.manifest.policy.clone() };
     // Further confirmations are further passes.
-    let label = format!("{CONFIRMATION_NAME} {}", ends(&folder.events()?.lines).count());
-    Held::new(folder, launch, (key, &arguments.common))?.run(Passes {
-        hosts,
-        policy,
-        label: &label,
-        numbers: 0..arguments.repeat,
-        history: None,
-    })
+    let label = format!("{CONFIRMATION_NAME} {}", recorded_passes(&folder)?.len());
+    let (begun, numbers) = (Vec::new(), 0..arguments.repeat);
+    let passes = Passes { policy, begun, hosts, label, numbers };
+    Held::new(folder, launch, (key, &arguments.common))?.run(passes)
 }
 
 pub(crate) fn ends(lines: &[TimedCampaignEvent]) -> impl Iterator<Item = &TimedCampaignEvent> {
     lines.iter().filter(|line| matches!(line.event, CampaignEvent::Ended { .. }))
-}
-
-/// The record of the pass that has not ended.
-fn since_last_end(
-    mut changes: Vec<HostChange>,
-    mut lines: Vec<TimedCampaignEvent>,
-) -> (Vec<HostChange>, Vec<TimedCampaignEvent>) {
-    let end = ends(&lines).last().map(|line| line.at);
-    if let Some(end) = end {
-        changes.retain(|change| change.at > end);
-        lines.retain(|line| line.at > end);
-    }
-    (changes, lines)
-}
-
-/// The record of the pass that measured last, with the collections after it.
-fn of_last_pass(
-    mut changes: Vec<HostChange>,
-    mut lines: Vec<TimedCampaignEvent>,
-) -> (Vec<HostChange>, Vec<TimedCampaignEvent>) {
-    let within = lines.iter().rposition(is_go).unwrap_or(lines.len().saturating_sub(1));
-    if let Some(end) = ends(&lines[..within]).last().map(|line| line.at) {
-        changes.retain(|change| change.at > end);
-        lines.retain(|line| line.at > end);
-    }
-    (changes, lines)
-}
-
-fn is_go(line: &TimedCampaignEvent) -> bool {
-    matches!(&line.event, CampaignEvent::Decision { decision, .. } if decision == "go")
 }
 
 /// The last state of each host, with its reason.
@@ -452,30 +469,24 @@ pub(crate) fn last_states(folder: &CampaignFolder) -> Result<HostStates, Command
     Ok(lines.map(|change| (change.host, (change.state, change.reason))).collect())
 }
 
-/// Reports, and says which hosts are missing.
+/// Reports, and names the hosts without a whole run in each pass.
 fn conclude(
     path: &Path,
-    (hosts, states): (&[String], &HostStates),
+    (asked, passes): (&BTreeSet<String>, &[RecordedPass]),
     options: &[String],
     end: PassEnd,
 ) -> Result<FleetExit, CommandError> {
-    let state = |host: &String| states.get(host).map(|(state, reason)| (*state, reason.is_some()));
-    let is_here = |host: &&String| matches!(state(host), Some((HostState::Collected, _)));
-    let here = hosts.iter().filter(is_here).count();
-    // A reason says that the run was cut, or that its load is not known as a whole.
-    let is_whole = |host: &&String| state(host) == Some((HostState::Collected, false));
-    let missing = hosts.len() - hosts.iter().filter(is_whole).count();
+    let folder = shell_word(&path.to_string_lossy());
     let shown = path.display();
-    if here == 0 {
+    let found: Vec<_> = passes.iter().map(RecordedPass::lacking).collect();
+    if found.iter().all(|(_, here)| *here == 0) {
         return match end.is_interrupted {
             true => {
                 remark(&format!("durio: stopped before there was a run; the record is in {shown}"));
                 Ok(FleetExit::Failed(CommandErrorKind::Interrupted))
             }
-            false => Err(CommandError::cannot_measure("no host has given a run").hint(format!(
-                "durio fleet status {} has each host's reason",
-                shell_word(&path.to_string_lossy())
-            ))),
+            false => Err(CommandError::cannot_measure("no host has given a run")
+                .hint(format!("durio fleet status {folder} has each host's reason"))),
         };
     }
     let durio = programs::durio()?;
@@ -486,13 +497,25 @@ fn conclude(
         .status()
         .map_err(|error| CommandError::io("start", &durio, error))?;
     remark(&format!("durio: the campaign's folder is {shown}"));
-    if missing > 0 {
-        let hosts = counted(hosts.len() as u64, "host");
-        remark(&format!("durio: {missing} of {hosts} without a whole run"));
+    let lacking = found.into_iter().flat_map(|(lacking, _)| lacking);
+    let lacking: BTreeMap<&str, String> = lacking
+        .filter(|(host, ..)| asked.contains(*host))
+        .map(|(host, state, reason)| (host, format!("{host} ({}: {reason})", word(state))))
+        .collect();
+    let is_whole = lacking.is_empty();
+    if !is_whole {
+        let (missing, hosts) = (lacking.len(), counted(asked.len() as u64, "host"));
+        let names: Vec<String> = lacking.into_values().collect();
+        let names = plan_text(None, &names);
+        remark(&format!("durio: {missing} of {hosts} without a whole run: {names}"));
+        if passes.iter().any(|pass| !pass.collectable().is_empty()) {
+            let hint = "fetches the runs of hosts that are back";
+            remark(&format!("hint: durio fleet collect {folder} {hint}"));
+        }
     }
     Ok(match (end.is_interrupted, status.code()) {
         (true, _) => FleetExit::Failed(CommandErrorKind::Interrupted),
-        (false, Some(0)) if missing == 0 => FleetExit::Fine,
+        (false, Some(0)) if is_whole => FleetExit::Fine,
         (false, Some(0)) => FleetExit::Negative,
         (false, code) => {
             FleetExit::Report(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(4))
@@ -501,45 +524,53 @@ fn conclude(
 }
 
 #[cfg(test)]
+mod policy_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
-    fn line(at: u64, event: CampaignEvent) -> TimedCampaignEvent {
-        TimedCampaignEvent { at: Nanos::new(at), event }
-    }
-
-    fn change(at: u64, state: HostState) -> HostChange {
-        HostChange {
-            at: Nanos::new(at),
-            host: "db".to_owned(),
-            state,
-            reason: None,
-            plan_digest: None,
-            clock: None,
-            run: None,
-            folder_digest: None,
+    fn pass(label: &str, number: u32, outcome: Option<CampaignOutcome>) -> RecordedPass {
+        let ended = |outcome| {
+            let event = CampaignEvent::Ended { outcome };
+            TimedCampaignEvent { at: Nanos::new(1), event }
+        };
+        RecordedPass {
+            label: label.to_owned(),
+            number,
+            passes: 3,
+            hosts: vec!["db1".to_owned()],
+            changes: Vec::new(),
+            events: outcome.map(ended).into_iter().collect(),
         }
     }
 
     #[test]
-    fn a_pass_goes_on_from_what_was_recorded_after_the_end_of_the_one_before() {
-        let ended = CampaignEvent::Ended { outcome: CampaignOutcome::Complete };
-        let lines = vec![line(1, CampaignEvent::BusLost), line(5, ended.clone())];
-        let changes = vec![change(2, HostState::Joined), change(7, HostState::Joined)];
-        let (left, events) = since_last_end(changes.clone(), lines.clone());
-        assert_eq!((left.len(), left[0].at, events.len()), (1, Nanos::new(7), 0));
-        let (last, events) = of_last_pass(changes, lines);
-        assert_eq!((last.len(), events.len()), (2, 2));
-
-        let go = CampaignEvent::Decision { decision: "go".to_owned(), reason: String::new() };
-        let resumed = CampaignEvent::Resumed { hosts: 1 };
-        let events = [(1, ended.clone()), (3, go), (5, ended.clone()), (6, resumed), (8, ended)];
-        let changes = vec![change(1, HostState::Joined), change(2, HostState::Joined)];
-        let (last, events) =
-            of_last_pass(changes, events.map(|(at, event)| line(at, event)).into());
-        // A second collection knows that the first run was agreed to.
-        assert_eq!((last[0].at, last.len()), (Nanos::new(2), 1));
-        assert!(is_go(&events[0]) && events.len() == 4, "{events:?}");
+    fn a_later_process_continues_the_pass_that_was_cut_and_then_those_of_its_kind() {
+        use CampaignOutcome::{Complete, Stopped};
+        let hosts = vec!["db1".to_owned(), "db2".to_owned()];
+        let next = |passes: Vec<RecordedPass>| {
+            let (cut, hosts, label, numbers) = next_passes(passes, hosts.clone(), 3);
+            (cut.map(|pass| (pass.label, pass.number)), hosts.len(), label, numbers)
+        };
+        let cut = |label: &str, number| Some((label.to_owned(), number));
+        assert_eq!(next(Vec::new()), (None, 2, String::new(), 0..3));
+        let first = || pass("", 0, Some(Complete));
+        assert_eq!(next(vec![first()]), (None, 2, String::new(), 1..3));
+        let row = vec![first(), pass("", 1, None)];
+        assert_eq!(next(row), (cut("", 1), 2, String::new(), 2..3));
+        let all = || vec![first(), pass("", 1, Some(Complete)), pass("", 2, Some(Complete))];
+        assert!(next(all()).3.is_empty());
+        assert!(next(vec![first(), pass("", 1, Some(Stopped))]).3.is_empty());
+        // A confirmation has its own hosts.
+        let mut row = all();
+        row.extend([pass("confirm 3", 0, Some(Complete)), pass("confirm 3", 1, None)]);
+        assert_eq!(next(row), (cut("confirm 3", 1), 1, "confirm 3".to_owned(), 2..3));
+        // A collection of the first pass was cut: none is made again.
+        let mut row = all();
+        row[0] = pass("", 0, None);
+        let (found, _, _, numbers) = next(row);
+        assert_eq!((found, numbers.is_empty()), (cut("", 0), true));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Write as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs as _, UdpSocket};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, TcpStream, ToSocketAddrs as _, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,20 +17,24 @@ use durio_block::Folder;
 use durio_command::CommandError;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::bus::{AUTHORITY_FILE, BusAccess, BusListener, PrivateBus, SignIn};
+use crate::bus::{BusAccess, BusListener, PrivateBus, SignIn, parse_place};
 use crate::invitation::HostBus;
 use crate::launch::{BusChoice, LaunchSettings, LaunchVia};
 use crate::programs::nats_server;
+use crate::secrets::AUTHORITY_FILE;
+use crate::standing_bus::StandingBus;
+use crate::words::answer;
 
 /// The credentials of a host for the bus of its site. A place that no message can change.
-const HOST_CREDENTIALS: &str = "/etc/durio/bus.creds";
+pub(crate) const HOST_CREDENTIALS: &str = "/etc/durio/bus.creds";
 const REACH_MAX: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 pub(crate) struct BusArguments {
     /// How hosts reach the bus: tunnel (a private nats-server on loopback, carried by ssh -R), direct
     /// or direct:ADDRESS[:PORT] (the same on an address of this machine, by TLS), or tls://HOST:PORT
-    /// (a NATS server of your site) [default: tunnel; direct with --via slurm]
+    /// (a NATS server of your site); with --via joined the folder of durio fleet serve, or
+    /// tls://HOST:PORT [default: tunnel; direct with --via slurm; the usual folder with --via joined]
     #[arg(long, value_name = "BUS", help_heading = "Hosts")]
     pub(crate) bus: Option<String>,
 
@@ -44,7 +48,9 @@ pub(crate) struct BusArguments {
     #[arg(long, value_name = "FILE", requires = "bus", help_heading = "Hosts")]
     pub(crate) bus_ca: Option<PathBuf>,
 
-    /// What starts the agents: ssh, or srun in an allocation of Slurm, whose nodes are the hosts
+    /// What starts the agents: ssh; srun in an allocation of Slurm, whose nodes are the hosts; or
+    /// nothing, on hosts that have joined the bus (durio fleet join). Those are the hosts unless --hosts
+    /// names some of them
     #[arg(long, value_enum, default_value = "ssh", help_heading = "Hosts")]
     pub(crate) via: LaunchVia,
 }
@@ -58,7 +64,8 @@ pub(crate) struct BusArguments {
 ///   durio fleet permissions --hosts db[01-40]
 ///
 /// The coordinator signs in by --bus-credentials FILE, a host by /etc/durio/bus.creds. Both files have
-/// the mode 0600, and hold NATS credentials or the seed of an nkey.
+/// the mode 0600, and hold NATS credentials or the seed of an nkey. The subjects that begin with j. are
+/// for hosts that stay on the bus (durio fleet join), and for --via joined.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct PermissionsArguments {
@@ -78,8 +85,8 @@ impl BusArguments {
     /// while arguments are parsed: those messages repeat the value.
     pub(crate) fn choice(&self) -> Result<BusChoice, CommandError> {
         let usual = match self.via {
-            LaunchVia::Ssh => "tunnel",
             LaunchVia::Slurm => "direct",
+            LaunchVia::Ssh | LaunchVia::Joined => "tunnel",
         };
         let text = self.bus.as_deref().unwrap_or(usual);
         if text.contains("://") {
@@ -90,16 +97,20 @@ impl BusArguments {
                 ));
             };
             let (address, authority) = (text.to_owned(), self.bus_ca.clone());
-            return Ok(BusChoice::Site { address, credentials, authority });
+            return Ok(BusChoice::Site { address, credentials, authority, invited: None });
         }
         if self.bus_credentials.is_some() || self.bus_ca.is_some() {
             return Err(CommandError::wrong_use(
                 "--bus-credentials and --bus-ca are for a server of the site: --bus tls://HOST:PORT",
             ));
         }
+        if self.via == LaunchVia::Joined {
+            let folder = self.bus.as_ref().map(PathBuf::from);
+            return Ok(StandingBus::open(folder.as_deref())?.choice());
+        }
         match (text, self.via) {
             ("tunnel", LaunchVia::Ssh) => Ok(BusChoice::Tunnel),
-            ("tunnel", LaunchVia::Slurm) => {
+            ("tunnel", _) => {
                 Err(CommandError::wrong_use("--bus tunnel is carried by ssh, not by Slurm")
                     .hint("leave out --bus: hosts then reach this machine directly"))
             }
@@ -119,14 +130,9 @@ fn direct(text: &str) -> Option<BusChoice> {
     if place.is_empty() {
         return Some(BusChoice::Direct { address: None, port: None });
     }
-    let place = place.strip_prefix(':')?;
-    let (address, port) = match place.parse::<IpAddr>() {
-        Ok(address) => (address, None),
-        Err(_) => place.parse::<SocketAddr>().ok().map(|place| (place.ip(), Some(place.port())))?,
-    };
+    let (address, port) = parse_place(place.strip_prefix(':')?)?;
     // The certificate is for one address, which hosts dial.
-    let is_usable = !address.is_unspecified() && port != Some(0);
-    is_usable.then_some(BusChoice::Direct { address: Some(address), port })
+    (!address.is_unspecified()).then_some(BusChoice::Direct { address: Some(address), port })
 }
 
 impl BusChoice {
@@ -199,7 +205,7 @@ impl CampaignBus {
         folder: PathBuf,
         (campaign, coordinator): (&str, &SigningKey),
     ) -> Result<Self, CommandError> {
-        if let BusChoice::Site { address, credentials, authority } = &launch.bus {
+        if let BusChoice::Site { address, credentials, authority, .. } = &launch.bus {
             return Ok(Self {
                 server: None,
                 address: address.clone(),
@@ -210,7 +216,7 @@ impl CampaignBus {
         }
         let listener = launch
             .bus
-            .listener(&launch.ssh_hosts()?)?
+            .listener(&launch.diallers()?)?
             .ok_or_else(|| CommandError::cannot_measure("the campaign has no bus"))?;
         let program = nats_server(!listener.address.is_loopback())?;
         let server = PrivateBus::start((program, folder), (campaign, coordinator), listener)?;
@@ -286,12 +292,14 @@ impl HostBus {
     }
 
     /// Refuses a bus that this host cannot reach or sign in to, with the reason; later it would only be
-    /// silent. The end of a tunnel is always there.
+    /// silent. The end of a tunnel is always there, and must be there for this host alone.
     pub(crate) fn check(&self) -> Result<(), CommandError> {
         if self.is_site {
             SignIn::File(Path::new(HOST_CREDENTIALS)).options()?;
         }
-        let Some(place) = self.address.strip_prefix("tls://") else { return Ok(()) };
+        let Some(place) = self.address.strip_prefix("tls://") else {
+            return if self.is_site { Ok(()) } else { check_tunnel(&self.address) };
+        };
         let failed = |error: io::Error| {
             CommandError::cannot(error)
                 .context(format!("cannot reach the bus at {place} from this host"))
@@ -308,6 +316,39 @@ impl HostBus {
     }
 }
 
+/// Refuses a tunnel whose port sshd has opened on other addresses than the one that ssh asked for.
+fn check_tunnel(address: &str) -> Result<(), CommandError> {
+    let port = address.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
+    let mut tables = tables.iter().flatten();
+    if port.is_some_and(|port| tables.any(|table| listens_beyond_loopback(table, port))) {
+        let text = "sshd opens the port of the tunnel on all addresses of this host";
+        return Err(CommandError::cannot_measure(text).hint(
+            "set GatewayPorts no or clientspecified in its sshd_config, or use --bus direct",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a table of the kernel's sockets has one that listens at this port on another address than
+/// those of loopback.
+fn listens_beyond_loopback(table: &str, port: u16) -> bool {
+    const LISTENS: &str = "0A";
+    // ::1, in words of 32 bits of this machine's order.
+    let loopback: String =
+        [0, 0, 0, 1_u32.to_be()].iter().map(|word| format!("{word:08X}")).collect();
+    table.lines().any(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        let (Some(local), Some(state)) = (fields.next(), fields.nth(1)) else { return false };
+        let Some((address, found)) = local.split_once(':') else { return false };
+        let is_loopback = match (address.len(), u32::from_str_radix(address, 16)) {
+            (8, Ok(word)) => Ipv4Addr::from(u32::from_be(word)).is_loopback(),
+            _ => address == loopback,
+        };
+        state == LISTENS && u16::from_str_radix(found, 16) == Ok(port) && !is_loopback
+    })
+}
+
 /// Writes the permissions that the users of a site's server need.
 ///
 /// # Errors
@@ -315,12 +356,7 @@ impl HostBus {
 pub(crate) fn show_permissions(arguments: &PermissionsArguments) -> Result<(), CommandError> {
     let listed = host_list::named(arguments.hosts.as_deref(), arguments.group.as_deref())?;
     let names: Vec<String> = listed.hosts.into_iter().map(|host| host.name).collect();
-    match io::stdout().lock().write_all(site_permissions(&names).as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(CommandError::cannot(error).context("cannot write to stdout"))
-        }
-        _ => Ok(()),
-    }
+    answer(&site_permissions(&names))
 }
 
 /// Files that a campaign on these hosts has open: each session has three streams, and its tunnel a

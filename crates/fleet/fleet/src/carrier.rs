@@ -1,4 +1,5 @@
-//! `durio-fleet join`: the process at the other end of a session of ssh or srun.
+//! `durio-fleet join`: the process at the other end of a session of ssh or srun, or of one that a host
+//! that stays on a bus has with itself.
 //!
 //! ```text
 //!  coordinator ── ssh ── join ── socket ── agent ── gate ── durio run
@@ -43,6 +44,11 @@ const REPLY_MAX: Duration = Duration::from_secs(20);
 
 /// The folder of all campaigns of this user on this host.
 pub(crate) fn fleet_folder() -> Result<Folder, CommandError> {
+    state_folder("fleet")
+}
+
+/// A folder of this user alone, for what outlives a process.
+pub(crate) fn state_folder(name: &str) -> Result<Folder, CommandError> {
     let absolute = |name: &str| {
         let path = PathBuf::from(env::var_os(name)?);
         // The XDG specification says to ignore a relative one.
@@ -56,7 +62,7 @@ pub(crate) fn fleet_folder() -> Result<Folder, CommandError> {
         })?
         .join("durio");
     Folder::make_own_path(&state)
-        .and_then(|state| state.own_folder_or_make("fleet"))
+        .and_then(|state| state.own_folder_or_make(name))
         .map_err(|error| CommandError::io("use the state folder", &state, error))
 }
 
@@ -113,7 +119,7 @@ fn await_agent() {
     }
 }
 
-fn write_out(line: &[u8]) {
+pub(crate) fn write_out(line: &[u8]) {
     // The coordinator makes a session that broke again.
     let mut output = io::stdout().lock();
     let _ = output.write_all(line).and_then(|()| output.flush());

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -12,25 +12,27 @@ use std::time::Duration;
 
 use durio_agree::folder_digest::run_summary;
 use durio_agree::host::{ChildEvent, GateAnswer};
+use durio_agree::host_file::HostFile;
 use durio_agree::message::{
     CampaignStep, PlanSummary, PlannedStep, PlannedWrite, RunSummary, WritePlace, digest,
 };
-use durio_agree::permit::PlannedWrites;
+use durio_agree::permit::{PlannedWrites, overwritable};
 use durio_base::{Bytes, Nanos};
-use durio_block::Folder;
+use durio_block::{Folder, HeldTarget, TargetIdentity, TargetType};
 use durio_command::CommandError;
-use durio_observe::written_bytes;
+use durio_observe::{device_serial, read_bytes, written_bytes};
 use durio_record::file_names;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, flock, major, minor};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedWriteHalf;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
+use tokio::task::spawn_blocking;
 
-use crate::invitation::HostTarget;
+use crate::launch::HostTarget;
 use crate::programs::{last_line, output_of};
 
 /// Where the run of a campaign is, in the campaign's folder of this host.
@@ -116,10 +118,11 @@ pub(crate) fn plan(
     durio: &Path,
     spec: &Path,
     targets: &[HostTarget],
+    devices: &[PermittedDevice],
 ) -> Result<HostPlan, CommandError> {
     let mut arguments: Vec<OsString> =
         ["plan", "--format", "json"].into_iter().map(OsString::from).collect();
-    arguments.extend(target_arguments(targets));
+    arguments.extend(target_arguments(targets, devices));
     arguments.push(spec.into());
     let arguments: Vec<&OsStr> = arguments.iter().map(OsString::as_os_str).collect();
     read_plan(&output_of(durio, &arguments)?)
@@ -145,26 +148,73 @@ fn read_plan(text: &str) -> Result<HostPlan, CommandError> {
     Ok(HostPlan { summary, writes: PlannedWrites { writes, duration, is_watchable } })
 }
 
-/// `None` for a target that is only read: durio writes to what exists if it is to destroy that.
+/// `None` for a target that is only read.
 fn write_to(target: PlannedTarget, limits: Option<&WritesDocument>) -> Option<PlannedWrite> {
+    // durio also plans what it would refuse to overwrite.
+    let is_written = limits.is_some_and(|limits| limits.written_max_bytes != Some(0));
+    let destroys = target.kind != "new_file";
     let place = match target.kind.as_str() {
-        "new_file" => WritePlace::Folder(target.directory?),
-        _ if target.destroy => WritePlace::Folder(target.path?),
-        _ => return None,
+        // A place that is missing is permitted nowhere.
+        "new_file" => WritePlace::Folder(target.directory.unwrap_or_default()),
+        _ if !(target.destroy || is_written) => return None,
+        "device" => {
+            let path = target.path.unwrap_or_default();
+            WritePlace::Device { serial: serial_at(&path).unwrap_or_default(), path }
+        }
+        _ => WritePlace::Folder(target.path?),
     };
     let size = target.size_bytes.map_or(Bytes::ZERO, Bytes::new);
     let written = limits.and_then(|limits| limits.written_max_bytes).map(Bytes::new);
     let rate = limits.and_then(|limits| limits.rate_max_bytes_per_second).map(Bytes::new);
-    let (target, destroys) = (target.name, target.destroy);
-    Some(PlannedWrite { target, place, size, written, rate, destroys })
+    Some(PlannedWrite { target: target.name, place, size, written, rate, destroys })
 }
 
-fn target_arguments(targets: &[HostTarget]) -> impl Iterator<Item = OsString> + '_ {
-    targets.iter().flat_map(|HostTarget { name, path }| {
+/// A device that a run may overwrite.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PermittedDevice {
+    path: PathBuf,
+    serial: String,
+}
+
+/// The targets that are devices which the host's file lets the coordinator of this key overwrite.
+pub(crate) fn permitted_devices(
+    file: Option<&HostFile>,
+    key: &str,
+    targets: &[HostTarget],
+    serial_at: impl Fn(&Path) -> Option<String>,
+) -> Vec<PermittedDevice> {
+    let device = |target: &HostTarget| {
+        let permitted = overwritable(file?, key, &target.name)?;
+        let serial = serial_at(&target.path).filter(|serial| serial == permitted)?;
+        Some(PermittedDevice { path: target.path.clone(), serial })
+    };
+    targets.iter().filter_map(device).collect()
+}
+
+/// The serial number of the whole device at a path.
+pub(crate) fn serial_at(path: &Path) -> Option<String> {
+    let held = HeldTarget::open(path).ok()?;
+    let (TargetType::BlockDevice(_), TargetIdentity::Device(number)) =
+        (held.kind(), held.identity())
+    else {
+        return None;
+    };
+    let name = format!("{}:{}", major(number), minor(number));
+    device_serial(&Path::new("/sys/dev/block").join(name))
+}
+
+/// durio compares a serial number with the device that it holds open and writes to.
+fn target_arguments(
+    targets: &[HostTarget],
+    devices: &[PermittedDevice],
+) -> impl Iterator<Item = OsString> {
+    let places = targets.iter().flat_map(|HostTarget { name, path }| {
         let mut place = OsString::from(format!("{name}="));
         place.push(path);
         [OsString::from("--target"), place]
-    })
+    });
+    let destroy = |device: &PermittedDevice| OsString::from(format!("--destroy={}", device.serial));
+    places.chain(devices.iter().map(destroy))
 }
 
 /// What a child says.
@@ -188,39 +238,70 @@ pub(crate) struct ChildOrder<'o> {
     /// The campaign's folder of this host.
     pub(crate) folder: &'o Folder,
     pub(crate) targets: &'o [HostTarget],
+    pub(crate) devices: &'o [PermittedDevice],
     pub(crate) name: Option<&'o str>,
 }
 
-impl RunningChild {
-    /// Starts durio behind a gate: it ends when this process does.
+impl ChildOrder<'_> {
+    fn arguments(&self, gate: RawFd) -> Vec<OsString> {
+        let path = self.folder.path();
+        let gate = gate.to_string();
+        let words = ["run", "--fresh", "--yes", "--quiet", "--gate", gate.as_str(), "--out"];
+        let mut arguments: Vec<OsString> = words.map(OsString::from).into();
+        arguments.push(path.join(RUNS_FOLDER).into());
+        if let Some(name) = self.name {
+            arguments.extend(["--name", name].map(OsString::from));
+        }
+        arguments.extend(target_arguments(self.targets, self.devices));
+        arguments.push(path.join(SPEC_FILE).into());
+        arguments
+    }
+
+    /// Starts durio behind a gate: it ends when this process does. This may wait for a disk.
     ///
     /// # Errors
-    /// If it cannot be started.
-    pub(crate) fn start<F>(order: &ChildOrder<'_>, hear: F) -> io::Result<Self>
-    where
-        F: Fn(ChildWord) + Clone + Send + Sync + 'static,
-    {
-        let (ours, theirs) = BlockingStream::pair()?;
+    /// If it cannot be started, or a device is another one than when it was permitted.
+    pub(crate) fn start(&self) -> io::Result<StartedChild> {
+        let is_other =
+            |device: &&PermittedDevice| serial_at(&device.path).as_ref() != Some(&device.serial);
+        if let Some(PermittedDevice { path, serial }) = self.devices.iter().find(is_other) {
+            let path = path.display();
+            let text = format!("'{path}' is not the device with serial '{serial}' any more");
+            return Err(io::Error::other(text));
+        }
+        self.folder.own_folder_or_make(RUNS_FOLDER)?;
+        self.folder.remove_file(OUTPUT_FILE)?;
+        let output = self.folder.make_file_with(OUTPUT_FILE, 0o600)?;
+        let (gate, theirs) = BlockingStream::pair()?;
         // The only program that is started while this is open.
         fcntl_setfd(&theirs, FdFlags::empty())?;
-        let path = order.folder.path();
-        order.folder.remove_file(OUTPUT_FILE)?;
-        let output = order.folder.make_file_with(OUTPUT_FILE, 0o600)?;
-        let mut command = Command::new(order.durio);
-        command.args(["run", "--fresh", "--yes", "--quiet", "--gate"]);
-        command.arg(theirs.as_raw_fd().to_string());
-        command.arg("--out").arg(path.join(RUNS_FOLDER));
-        if let Some(name) = order.name {
-            command.args(["--name", name]);
-        }
-        command.args(target_arguments(order.targets)).arg(path.join(SPEC_FILE));
+        let mut command = Command::new(self.durio);
+        command.args(self.arguments(theirs.as_raw_fd()));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
-        let mut child = command.spawn()?;
-        drop(theirs);
+        let child = command.spawn()?;
+        Ok(StartedChild { child, gate, output: self.folder.path().join(OUTPUT_FILE) })
+    }
+}
+
+/// A durio that nothing is heard of yet.
+#[derive(Debug)]
+pub(crate) struct StartedChild {
+    child: Child,
+    gate: BlockingStream,
+    output: PathBuf,
+}
+
+impl StartedChild {
+    /// # Errors
+    /// If it cannot be heard.
+    pub(crate) fn follow<F>(self, hear: F) -> io::Result<RunningChild>
+    where
+        F: Fn(ChildWord) + Send + Sync + 'static,
+    {
+        let Self { mut child, gate, output } = self;
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        ours.set_nonblocking(true)?;
-        let (reader, gate) = UnixStream::from_std(ours)?.into_split();
-        let output = path.join(OUTPUT_FILE);
+        gate.set_nonblocking(true)?;
+        let (reader, gate) = UnixStream::from_std(gate)?.into_split();
         tokio::spawn(async move {
             let mut lines = BufReader::new(reader).lines();
             while let Ok(Some(line)) = lines.next_line().await {
@@ -232,14 +313,19 @@ impl RunningChild {
             let failure = match child.wait().await {
                 // A goal of the spec may be missed: the run is whole.
                 Ok(status) if matches!(status.code(), Some(0 | 1)) => None,
-                Ok(_) => Some(last_line(&fs::read(&output).unwrap_or_default())),
+                Ok(_) => {
+                    let read = spawn_blocking(move || fs::read(output).unwrap_or_default());
+                    Some(last_line(&read.await.unwrap_or_default()))
+                }
                 Err(error) => Some(error.to_string()),
             };
             hear(ChildWord::Exited(failure));
         });
-        Ok(Self { gate, pid })
+        Ok(RunningChild { gate, pid })
     }
+}
 
+impl RunningChild {
     pub(crate) async fn answer(&mut self, answer: &GateAnswer) {
         if let Ok(mut line) = serde_json::to_vec(answer) {
             line.push(b'\n');
@@ -250,8 +336,16 @@ impl RunningChild {
 
     /// Bytes that it has written so far; `None` if the kernel does not tell.
     pub(crate) fn written(&self) -> Option<Bytes> {
-        let process = u32::try_from(self.pid?.as_raw_nonzero().get()).ok()?;
-        written_bytes(Path::new("/"), process).map(Bytes::new)
+        written_bytes(Path::new("/"), self.process()?).map(Bytes::new)
+    }
+
+    /// Bytes that it has read from storage so far.
+    pub(crate) fn read(&self) -> Option<Bytes> {
+        read_bytes(Path::new("/"), self.process()?).map(Bytes::new)
+    }
+
+    fn process(&self) -> Option<u32> {
+        u32::try_from(self.pid?.as_raw_nonzero().get()).ok()
     }
 
     /// True if its exit is about to be heard.
@@ -270,7 +364,7 @@ impl RunningChild {
 /// The run folder of the campaign, with its digest.
 ///
 /// # Errors
-/// If there is none, or it cannot be read.
+/// If it is missing, or cannot be read.
 pub(crate) fn inspect(runs: &Path) -> Result<RunSummary, String> {
     let inspected = || -> io::Result<Option<RunSummary>> {
         let folder = Folder::open(runs)?;
@@ -328,6 +422,9 @@ pub(crate) fn read_piece(
 
 #[cfg(test)]
 mod tests {
+    use durio_agree::host_file;
+    use durio_agree::sign::SigningKey;
+
     use super::*;
 
     const PLAN: &str = r#"{"schema":1,"targets":[
@@ -360,11 +457,102 @@ mod tests {
         assert_eq!((write.destroys, plan.writes.duration), (false, None));
         assert_eq!((write.written, write.rate), (Some(Bytes::new(12288)), Some(Bytes::new(512))));
         assert!(plan.writes.is_watchable);
+        let text = PLAN.replace(r#""directory":"/srv/x","#, "");
+        let plan = read_plan(&text).unwrap();
+        let nowhere = WritePlace::Folder(PathBuf::new());
+        assert_eq!(plan.writes.writes[0].place, nowhere);
+        // What exists is overwritten by consent alone, so it is shown to the permits.
+        for (kind, place) in [
+            ("device", WritePlace::Device { path: "/dev/sdx".into(), serial: String::new() }),
+            ("existing_file", WritePlace::Folder("/dev/sdx".into())),
+        ] {
+            let kind = format!(r#""kind":"{kind}","path":"/dev/sdx""#);
+            let known = PLAN.replace(r#""kind":"device","path":"/dev/sdx""#, &kind);
+            let destroyed = known.replace(r#""destroy":false}],"#, r#""destroy":true}],"#);
+            let written = known.replace(r#""written_max_bytes":0}"#, r#""written_max_bytes":8}"#);
+            let unlimited = written.replace(r#","written_max_bytes":8"#, "");
+            for text in [destroyed, written, unlimited] {
+                let plan = read_plan(&text).unwrap();
+                let [_, raw] = &plan.writes.writes[..] else { panic!("{:?}", plan.writes) };
+                assert_eq!((raw.target.as_str(), &raw.place, raw.destroys), ("raw", &place, true));
+            }
+        }
         // A limit that the plan does not have is absent, and fio's writes cannot be counted.
         let timed =
             PLAN.replace(r#""written_max_bytes":12288,"#, "").replace("uring\"}]", "fio\"}]");
         let plan = read_plan(&timed).unwrap();
         assert_eq!((plan.writes.writes[0].written, plan.writes.is_watchable), (None, false));
+    }
+
+    #[test]
+    fn a_device_is_named_to_durio_by_serial_if_the_hosts_file_lets_this_key_overwrite_it() {
+        let [own, other] = [(); 2].map(|()| SigningKey::generate().public());
+        let text = format!(
+            "schema = 1\n[[coordinator]]\nname = \"a\"\nkey = \"{own}\"\n\
+             [[coordinator]]\nname = \"b\"\nkey = \"{other}\"\n\
+             [[permit]]\ncoordinator = \"a\"\ntarget = \"raw\"\ndevice = \"serial:S1\"\n\
+             destroy = true\n\
+             [[permit]]\ncoordinator = \"a\"\ntarget = \"log\"\ndevice = \"serial:S2\"\n\
+             [[permit]]\ncoordinator = \"a\"\ntarget = \"data\"\npath = \"/srv\"\n"
+        );
+        let file = host_file::parse(&text, "fleet.toml").unwrap();
+        let targets = ["raw=/dev/x1", "log=/dev/x2", "data=/dev/x1", "more=/dev/x1"];
+        let targets = targets.map(|target| target.parse::<HostTarget>().unwrap());
+        let asked = |file: Option<&HostFile>, key: &str, first: &str| {
+            let serial = |path: &Path| match path == Path::new("/dev/x1") {
+                true => Some(first.to_owned()),
+                false => Some("S2".to_owned()),
+            };
+            permitted_devices(file, key, &targets, serial)
+        };
+        let device = PermittedDevice { path: "/dev/x1".into(), serial: "S1".to_owned() };
+        assert_eq!(asked(Some(&file), &own, "S1"), std::slice::from_ref(&device));
+        assert_eq!(asked(Some(&file), &own, "S3"), [], "another device");
+        assert_eq!(asked(Some(&file), &other, "S1"), [], "another coordinator");
+        assert_eq!(asked(None, &own, "S1"), [], "no file");
+
+        let directory = tempfile::tempdir().unwrap();
+        let folder = Folder::open(directory.path()).unwrap();
+        let (durio, name) = (Path::new("/no/durio"), None);
+        let devices = std::slice::from_ref(&device);
+        let order = ChildOrder { durio, folder: &folder, targets: &targets[..1], devices, name };
+        let arguments = order.arguments(7);
+        let end: Vec<&OsStr> =
+            arguments.iter().rev().take(4).rev().map(OsString::as_os_str).collect();
+        let spec = directory.path().join(SPEC_FILE);
+        let expected: [&OsStr; 4] =
+            ["--target".as_ref(), "raw=/dev/x1".as_ref(), "--destroy=S1".as_ref(), spec.as_ref()];
+        assert_eq!(end, expected);
+        let is_destroy = |word: &OsString| word.to_string_lossy().starts_with("--destroy");
+        assert!(!ChildOrder { devices: &[], ..order }.arguments(7).iter().any(is_destroy));
+        // The place has no such device.
+        let error = order.start().unwrap_err();
+        assert_eq!(error.to_string(), "'/dev/x1' is not the device with serial 'S1' any more");
+        assert!(folder.names().unwrap().is_empty());
+        assert_eq!(serial_at(directory.path()), None);
+    }
+
+    #[test]
+    fn a_plan_whose_steps_all_end_by_time_takes_their_sum_with_ramps() {
+        let timed = PLAN
+            .replace(r#""limit":{"operations":5}"#, r#""limit":{"duration_ns":3}"#)
+            .replace(r#""limit":{"operations":9}"#, r#""limit":{"duration_ns":20}"#);
+        let plan = read_plan(&timed).unwrap();
+        assert_eq!(plan.writes.duration, Some(Nanos::new(3 + 7 + 2 + 20)));
+        let lengths: Vec<Option<u64>> =
+            plan.summary.steps.iter().map(|planned| planned.length_ns).collect();
+        assert_eq!(lengths, [Some(9), Some(20)]);
+    }
+
+    #[test]
+    fn of_several_runs_the_newest_that_has_its_name_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["20270102-run", "20270101-run", ".20270103-run"] {
+            fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        assert_eq!(inspect(directory.path()).unwrap().name, "20270102-run");
+        let missing = inspect(&directory.path().join("missing")).unwrap_err();
+        assert_eq!(missing, "durio left no run folder");
     }
 
     #[test]

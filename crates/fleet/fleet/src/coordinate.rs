@@ -1,6 +1,8 @@
 //! The coordinator: drives [`CoordinatorMachine`], whose inputs come from the bus, the clock, the
 //! sessions of the hosts and the operator.
 
+mod invite;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -14,28 +16,30 @@ use durio_agree::coordinator::{
 };
 use durio_agree::live::{HostStanding, LIVE_KIND, LiveBoard};
 use durio_agree::message::{Body, BusMessage, COORDINATOR, MessageError, Recipient};
+use durio_agree::region::RegionReport;
+use durio_agree::relay::subject_through;
 use durio_agree::sign::{SigningKey, TrustedKeys};
-use durio_base::{Nanos, counted};
-use durio_block::{Clock as _, MonotonicClock};
+use durio_base::{Bytes, Nanos};
 use durio_command::{CommandError, CommandErrorKind};
 use durio_record::fleet::{
     CampaignEvent, CampaignFolder, CampaignOutcome, CampaignPolicy, HostChange, HostState,
     TimedCampaignEvent,
 };
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::bus::{BusEvent, BusLink};
 use crate::campaign_bus::{CampaignBus, raise_file_limit};
-use crate::invitation::Invitation;
-use crate::launch::{LaunchSettings, Launcher, LinkEvent, PushedPrograms, keep};
+use crate::host_disk::now;
+use crate::launch::{LaunchSettings, LaunchedRelay, Launcher};
 use crate::live_view::LIVE_FILE;
-use crate::rehearsal::{Rehearsal, plan_groups};
-use crate::terminal::{self, ProgressTerminal};
-use crate::words::{plan_text, urgent};
+use crate::passes::{Rehearsal, plan_groups};
+use crate::programs::StopSignals;
+use crate::regions::session_count;
+use crate::session::LinkEvent;
+use crate::terminal::{ProgressTerminal, RunQuestion, TypedOrder};
+use crate::words::{change_text, plan_text, stop_text, urgent};
 
 /// The time between two probes of a host's clock.
 const TICK: Duration = Duration::from_millis(20);
@@ -85,6 +89,9 @@ enum CoordinatorEvent {
 
 struct Coordinator<'c> {
     pass: Pass<'c>,
+    regions: Vec<LaunchedRelay>,
+    /// The relay of each host that has one.
+    relay_of: BTreeMap<String, String>,
     machine: CoordinatorMachine,
     keys: TrustedKeys,
     bus: CampaignBus,
@@ -101,30 +108,6 @@ struct Coordinator<'c> {
     events: UnboundedSender<CoordinatorEvent>,
 }
 
-fn now() -> Nanos {
-    Nanos::new(MonotonicClock.now().0)
-}
-
-/// Signals that end a campaign in order.
-struct StopSignals([Signal; 3]);
-
-impl StopSignals {
-    fn new() -> io::Result<Self> {
-        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-        let [interrupt, terminate, hangup] = kinds.map(signal);
-        Ok(Self([interrupt?, terminate?, hangup?]))
-    }
-
-    async fn next(&mut self) {
-        let [interrupt, terminate, hangup] = &mut self.0;
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
-    }
-}
-
 /// Makes one run on each host, and collects the run folders.
 ///
 /// # Errors
@@ -135,19 +118,14 @@ pub(crate) async fn coordinate(
     terminal: &mut ProgressTerminal,
 ) -> Result<PassEnd, CommandError> {
     let mut signals = StopSignals::new().map_err(CommandError::cannot)?;
-    raise_file_limit(pass.hosts.len())?;
-    let programs = match pass.launch.push {
-        true => Some(PushedPrograms::of_this_machine()?),
-        false => None,
-    };
+    let regions = pass.launch.asked_relays(&pass.hosts);
+    raise_file_limit(session_count(pass.hosts.len(), &regions))?;
+    let mut launcher = Launcher::new(pass.launch)?;
     let folder = pass.folder.path().join(BUS_FOLDER);
     let bus = CampaignBus::start(pass.launch, folder, (&pass.campaign, pass.key))?;
-    let starting = Semaphore::new(pass.launch.fanout);
-    let (via, ssh_config) = (pass.launch.via, pass.launch.ssh_config.clone());
-    let (tunnel, lost_after) = (bus.tunnel, Duration::from_nanos(pass.launch.lost_after_ns));
-    let launcher = Launcher { via, ssh_config, tunnel, programs, starting, lost_after };
+    launcher.tunnel = bus.tunnel;
     let (events, mut inbox) = unbounded_channel();
-    let mut coordinator = Coordinator::new(pass, bus, events, terminal).await?;
+    let mut coordinator = Coordinator::new((pass, regions), bus, events, terminal).await?;
     let (over, is_over) = watch::channel(false);
     let mut sessions = coordinator.invite(&Arc::new(launcher), &is_over)?;
     let result = coordinator.serve(&mut inbox, &mut signals).await;
@@ -166,7 +144,7 @@ pub(crate) async fn coordinate(
 
 impl<'c> Coordinator<'c> {
     async fn new(
-        pass: Pass<'c>,
+        (pass, regions): (Pass<'c>, Vec<LaunchedRelay>),
         bus: CampaignBus,
         events: UnboundedSender<CoordinatorEvent>,
         terminal: &'c mut ProgressTerminal,
@@ -176,6 +154,7 @@ impl<'c> Coordinator<'c> {
             campaign: pass.campaign.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             hosts: pass.hosts.clone(),
+            relays: regions.iter().map(|one| (one.relay.name.clone(), one.hosts.clone())).collect(),
             policy: pass.policy.clone(),
             spec: manifest.spec.clone(),
             limits: CampaignLimits {
@@ -201,6 +180,8 @@ impl<'c> Coordinator<'c> {
         let link = BusLink::connect(&bus.access(pass.key), COORDINATOR, subjects, hear).await?;
         let mut coordinator = Self {
             pass,
+            relay_of: relays_by_host(&regions),
+            regions,
             machine,
             keys: TrustedKeys::default(),
             bus,
@@ -218,40 +199,6 @@ impl<'c> Coordinator<'c> {
         };
         coordinator.carry_out(effects).await?;
         Ok(coordinator)
-    }
-
-    /// Starts a session for each host.
-    fn invite(
-        &self,
-        launcher: &Arc<Launcher>,
-        is_over: &watch::Receiver<bool>,
-    ) -> Result<JoinSet<()>, CommandError> {
-        let mut sessions = JoinSet::new();
-        let (links, mut heard) = unbounded_channel();
-        let bus = self.bus.for_hosts()?;
-        for host in self.pass.launch.ssh_hosts()? {
-            if !self.pass.hosts.contains(&host.name) {
-                continue;
-            }
-            let invitation = Invitation {
-                campaign: self.pass.campaign.clone(),
-                host: host.name.clone(),
-                coordinator: self.pass.key.public(),
-                bus: bus.clone(),
-                run: self.pass.launch.run.clone(),
-                targets: self.pass.launch.targets.clone(),
-            };
-            let host = (host, self.pass.history.is_some());
-            let session = keep(launcher.clone(), host, invitation, links.clone(), is_over.clone());
-            sessions.spawn(session);
-        }
-        let events = self.events.clone();
-        tokio::spawn(async move {
-            while let Some(event) = heard.recv().await {
-                let _ = events.send(CoordinatorEvent::Link(event));
-            }
-        });
-        Ok(sessions)
     }
 
     async fn serve(
@@ -274,11 +221,27 @@ impl<'c> Coordinator<'c> {
                         self.feed(CoordinatorInput::Tick).await?;
                     }
                     self.show_progress();
+                    for order in self.terminal.typed() {
+                        self.obey(order).await?;
+                    }
                 }
                 () = signals.next() => self.stop().await?,
             }
             if let Some(outcome) = self.outcome {
                 return Ok(PassEnd { outcome, is_interrupted: self.is_stopping });
+            }
+        }
+    }
+
+    async fn obey(&mut self, order: TypedOrder) -> Result<(), CommandError> {
+        match order {
+            TypedOrder::Stop => self.stop().await,
+            TypedOrder::Skip(host) if self.machine.state(&host).is_some() => {
+                self.feed(CoordinatorInput::Operator(OperatorOrder::Skip(host))).await
+            }
+            TypedOrder::Skip(_) | TypedOrder::Unknown => {
+                self.terminal.show_help();
+                Ok(())
             }
         }
     }
@@ -295,14 +258,19 @@ impl<'c> Coordinator<'c> {
     }
 
     async fn stop(&mut self) -> Result<(), CommandError> {
+        let is_rehearsal = self.pass.rehearsal.is_some();
         if std::mem::replace(&mut self.is_stopping, true) {
             let text = "left while hosts were stopping";
-            return Err(CommandError::new(CommandErrorKind::Interrupted, text).hint(format!(
+            let error = CommandError::new(CommandErrorKind::Interrupted, text);
+            if is_rehearsal {
+                return Err(error);
+            }
+            return Err(error.hint(format!(
                 "durio fleet resume {} continues, and collects what the hosts have",
                 durio_base::shell_word(&self.pass.folder.path().to_string_lossy())
             )));
         }
-        self.terminal.remark("durio: stopping all hosts, and collecting what they have");
+        self.terminal.remark(stop_text(is_rehearsal));
         self.feed(CoordinatorInput::Operator(OperatorOrder::Stop)).await
     }
 
@@ -341,6 +309,8 @@ impl<'c> Coordinator<'c> {
             }
             CoordinatorEvent::Link(LinkEvent::Key { host, key }) => {
                 match self.keys.trust(&host, &key) {
+                    // On the bus of its region alone.
+                    Ok(()) if self.relay_of.contains_key(&host) => {}
                     Ok(()) => self.bus.admit(&host, &key),
                     Err(error) => self.terminal.remark(&format!("durio: {host}: {error}")),
                 }
@@ -358,6 +328,7 @@ impl<'c> Coordinator<'c> {
             }
             CoordinatorEvent::Agreed(true) => {
                 self.terminal.is_asking = false;
+                self.terminal.show_help();
                 Some(CoordinatorInput::Operator(OperatorOrder::Go))
             }
             CoordinatorEvent::Rehearsed => Some(CoordinatorInput::Operator(OperatorOrder::Stop)),
@@ -369,12 +340,17 @@ impl<'c> Coordinator<'c> {
         }
     }
 
-    /// Takes figures from hosts of the campaign alone: subjects can have any name on the bus of a site.
+    /// Takes figures from hosts and relays of the campaign alone: subjects can have any name on the bus
+    /// of a site.
     fn take_figures(&mut self, host: &str, bytes: &[u8]) {
-        let Self { machine, board, .. } = self;
+        let Self { machine, board, regions, .. } = self;
+        // What is refused is missing in the view, as what was lost is.
         if machine.state(host).is_some() {
-            // What is refused is missing in the view, as what was lost is.
             let _ = board.take((host, bytes), now(), |step| machine.has_step(host, step));
+        } else if regions.iter().any(|region| region.relay.name == host) {
+            let is_planned =
+                |name: &str, step| machine.is_behind(name, host) && machine.has_step(name, step);
+            let _ = board.take_region((host, bytes), now(), is_planned);
         }
     }
 
@@ -387,10 +363,26 @@ impl<'c> Coordinator<'c> {
             // Of a host that does not keep to the rules: silence is what the machine sees.
             Err(_) => return None,
         };
-        if matches!(message.body, Body::Status(_)) {
-            self.heard.insert(host.clone(), Instant::now());
+        match &message.body {
+            // Subjects can have any name on the bus of a site.
+            Body::Status(_) if self.machine.state(&host).is_some() => {
+                self.heard.insert(host.clone(), Instant::now());
+            }
+            Body::Region { report, .. } => self.hear_words(&host, report),
+            _ => {}
         }
         Some(CoordinatorInput::Message { host, message })
+    }
+
+    /// How old a relay says that the last words of its hosts are.
+    fn hear_words(&mut self, relay: &str, report: &RegionReport) {
+        let Self { machine, heard, .. } = self;
+        for (host, (age_ns, ..)) in &report.words {
+            let at = Instant::now().checked_sub(Duration::from_nanos(*age_ns));
+            if let Some(at) = at.filter(|_| machine.is_behind(host, relay)) {
+                heard.insert(host.clone(), at);
+            }
+        }
     }
 
     async fn feed(&mut self, input: CoordinatorInput) -> Result<(), CommandError> {
@@ -422,7 +414,14 @@ impl<'c> Coordinator<'c> {
         let bytes = message.signed_bytes().map_err(CommandError::cannot)?;
         message.signature = Some(self.pass.key.sign(&bytes)?);
         let encoded = message.encode().map_err(CommandError::cannot)?;
-        self.link.publish(message.subject(to), encoded).await;
+        let subject = match to {
+            Recipient::Host(host) => match self.relay_of.get(host) {
+                Some(relay) => subject_through(relay, host, &message),
+                None => message.subject(to),
+            },
+            Recipient::Coordinator | Recipient::All => message.subject(to),
+        };
+        self.link.publish(subject, encoded).await;
         Ok(())
     }
 
@@ -432,18 +431,12 @@ impl<'c> Coordinator<'c> {
             // The record must not say that a folder is here which a power cut can take.
             sync_run(self.pass.folder, &change.host, run)?;
         }
-        let HostChange { host, state, reason, .. } = &change;
-        let word = match state {
-            HostState::Failed => Some("failed"),
-            HostState::Stopped => Some("stopped"),
-            // A reason says that the run was cut. Users who stop a campaign know that.
-            HostState::Ended if !self.is_stopping => Some("has ended its run early"),
-            _ => None,
-        };
-        // The answer of a rehearsal has every host.
-        let word = word.filter(|_| self.pass.rehearsal.is_none());
-        if let (Some(word), Some(reason)) = (word, reason) {
-            self.terminal.remark(&format!("durio: {host} {word}: {reason}"));
+        // The answer of a rehearsal has every host, and a silent relay stands for all of its hosts.
+        let is_elsewhere = self.pass.rehearsal.is_some()
+            || change.state == HostState::Lost && self.machine.is_region_silent(&change.host);
+        let text = change_text(&change, self.is_stopping);
+        if let Some(text) = text.filter(|_| !is_elsewhere) {
+            self.terminal.remark(&format!("durio: {text}"));
         }
         Ok(self.pass.folder.append_change(&change)?)
     }
@@ -491,15 +484,24 @@ impl<'c> Coordinator<'c> {
             let _ = self.events.send(CoordinatorEvent::Agreed(true));
             return;
         }
-        let hosts = plans.values().map(|hosts| hosts.len() as u64).sum();
-        let question = format!("Run it on {}?", counted(hosts, "host"));
+        let question = self.question(plans);
         let events = self.events.clone();
         self.terminal.clear();
         self.terminal.is_asking = true;
         // On another thread: a terminal cannot be waited for otherwise, and heartbeats continue.
         std::thread::spawn(move || {
-            let _ = events.send(CoordinatorEvent::Agreed(terminal::agreed(&question)));
+            let _ = events.send(CoordinatorEvent::Agreed(question.ask()));
         });
+    }
+
+    fn question(&self, plans: &BTreeMap<String, Vec<String>>) -> RunQuestion {
+        let hosts = plans.values().map(|hosts| hosts.len() as u64).sum();
+        let known = plans.values().flatten().filter_map(|host| self.machine.plan(host));
+        let sizes = known
+            .flat_map(|plan| &plan.writes)
+            .filter(|write| write.destroys)
+            .map(|write| write.size.get());
+        RunQuestion::new(hosts, sizes.reduce(u64::saturating_add).map(Bytes::new))
     }
 
     fn store(
@@ -541,6 +543,13 @@ impl<'c> Coordinator<'c> {
 /// True for a host that has ended in order, or takes no part: nothing is awaited from it.
 fn is_out(state: HostState) -> bool {
     state.is_final() && state != HostState::Lost
+}
+
+fn relays_by_host(regions: &[LaunchedRelay]) -> BTreeMap<String, String> {
+    let pairs = regions.iter().flat_map(|region| {
+        region.hosts.iter().map(|host| (host.clone(), region.relay.name.clone()))
+    });
+    pairs.collect()
 }
 
 fn sync_run(folder: &CampaignFolder, host: &str, run: &str) -> Result<(), CommandError> {

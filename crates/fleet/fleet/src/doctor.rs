@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use durio_agree::message::{HostFacts, PlaceFacts};
 use durio_base::{Bytes, Nanos, counted, visible};
 use durio_block::{Clock as _, MonotonicClock};
 use durio_command::{CommandError, CommandErrorKind, error_chain};
-use durio_observe::{free_space, mounted_at};
 use durio_record::fleet::ClockOffset;
 use rustix::process::{Resource, getrlimit};
 use serde_json::{Value, json};
@@ -16,14 +14,14 @@ use serde_json::{Value, json};
 use crate::FleetExit;
 use crate::campaign::{launch_settings, named_hosts};
 use crate::campaign_bus::raise_file_limit;
-use crate::invitation::HostTarget;
-use crate::launch::LaunchVia;
+use crate::host_disk::epoch;
+use crate::launch::{HostTarget, LaunchVia};
 use crate::options::{AnswerFormat, RehearsalOptions};
+use crate::passes::RehearsedHost;
 use crate::plan::{Refusals, refusal_json, rehearse};
 use crate::programs::{in_path, nats_server, output_of};
-use crate::rehearsal::RehearsedHost;
-use crate::status::answer;
-use crate::words::{plan_text, word};
+use crate::regions::{launched_relays, session_count};
+use crate::words::{answer, plan_text, word};
 
 /// Version of the JSON document.
 const DOCTOR_SCHEMA: &str = "durio-fleet-doctor-1";
@@ -32,35 +30,6 @@ const LINES_MAX: usize = 20;
 /// Clocks that NTP keeps differ by less; records of hosts that differ by more cannot be matched with
 /// other logs.
 const WALL_CLOCK_MAX: Nanos = Nanos::from_secs(1);
-
-/// What this host says of itself.
-pub(crate) fn facts(durio: &Path, targets: &[HostTarget], has_host_file: bool) -> HostFacts {
-    let version = output_of(durio, &["--version".as_ref()]).unwrap_or_default();
-    let place = |target: &HostTarget| {
-        let stat = rustix::fs::statvfs(&target.path).ok()?;
-        let mounts = target.path.ancestors().map(mounted_at).find(|mounts| !mounts.is_empty());
-        Some(PlaceFacts {
-            target: target.name.clone(),
-            filesystem: mounts?.pop()?.filesystem,
-            free_bytes: free_space(&stat).get(),
-        })
-    };
-    HostFacts {
-        durio: version.trim().strip_prefix("durio ").unwrap_or(version.trim()).to_owned(),
-        fleet: env!("CARGO_PKG_VERSION").to_owned(),
-        epoch_ns: epoch(),
-        open_files_max: getrlimit(Resource::Nofile).maximum,
-        has_host_file,
-        places: targets.iter().filter_map(place).collect(),
-    }
-}
-
-/// The time of day, less the monotonic clock.
-fn epoch() -> u64 {
-    let monotonic = MonotonicClock.now().0;
-    let today = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Nanos::from(today).get().saturating_sub(monotonic)
-}
 
 /// One thing about this machine, and why it does not do.
 struct LocalCheck {
@@ -106,22 +75,29 @@ pub(crate) fn doctor(options: &RehearsalOptions) -> Result<FleetExit, CommandErr
 }
 
 fn local_checks(options: &RehearsalOptions, hosts: usize) -> Vec<LocalCheck> {
-    let starter = match options.hosts.bus.via {
-        LaunchVia::Ssh => "ssh",
-        LaunchVia::Slurm => "srun",
-    };
-    let found = in_path(starter, &[]).map(|path| path.display().to_string());
-    let files = raise_file_limit(hosts).map(|()| {
+    let via = options.hosts.bus.via;
+    let needed = launched_relays(&options.hosts.relays);
+    let needed = needed.map(|relays| session_count(hosts, &relays));
+    let files = needed.and_then(raise_file_limit).map(|()| {
         let limit = getrlimit(Resource::Nofile).maximum.map(|limit| limit.to_string());
         let limit = limit.unwrap_or_else(|| "no limit".to_owned());
         format!("{limit}, enough for {}", counted(hosts as u64, "host"))
     });
-    let mut checks = vec![
-        LocalCheck { name: starter, result: found.ok_or_else(|| "not in PATH".to_owned()) },
-        LocalCheck { name: "open files", result: files.map_err(|error| error_chain(&error)) },
-    ];
-    // That of the site is reached by the rehearsal.
-    let is_private = !options.hosts.bus.bus.as_deref().unwrap_or_default().contains("://");
+    let files = files.map_err(|error| error_chain(&error));
+    let mut checks = vec![LocalCheck { name: "open files", result: files }];
+    let starter = match via {
+        LaunchVia::Ssh => Some("ssh"),
+        LaunchVia::Slurm => Some("srun"),
+        LaunchVia::Joined => None,
+    };
+    if let Some(name) = starter {
+        let found = in_path(name, &[]).map(|path| path.display().to_string());
+        let result = found.ok_or_else(|| "not in PATH".to_owned());
+        checks.insert(0, LocalCheck { name, result });
+    }
+    // One that is there already is reached by the rehearsal.
+    let is_private = via != LaunchVia::Joined
+        && !options.hosts.bus.bus.as_deref().unwrap_or_default().contains("://");
     if is_private {
         let version = nats_server(false)
             .and_then(|program| output_of(&program, &["--version".as_ref()]))
@@ -385,5 +361,30 @@ mod tests {
         };
         assert_eq!((checked(3_600_000_000_000), checked(3_600_900_000_000)), (0, 0));
         assert_eq!((checked(0), checked(3_601_500_000_000)), (1, 1));
+    }
+
+    #[test]
+    fn another_version_and_a_clock_that_is_ahead_are_told_with_their_values() {
+        let own = env!("CARGO_PKG_VERSION");
+        let facts = HostFacts {
+            durio: "0.0.1".to_owned(),
+            fleet: own.to_owned(),
+            epoch_ns: 3_602_000_000_000,
+            ..HostFacts::default()
+        };
+        let facts = Some(Box::new(facts));
+        let plan = durio_agree::message::PlanSummary { facts, ..Default::default() };
+        let now = Nanos::new(MonotonicClock.now().0);
+        let clock = Some(durio_agree::clock::ClockEstimate::new(now, now, now, None));
+        let host = RehearsedHost { name: "db".to_owned(), plan, clock };
+        let found = checked(host, 3_600_000_000_000);
+        let warnings =
+            [format!("durio 0.0.1, here {own}"), "its time of day is more than 1 s off".to_owned()];
+        assert_eq!(found.warnings, warnings);
+        assert_eq!(found.json()["clock_offset_ns"], 2_000_000_000);
+        let text = "durio 0.0.1; permitted by your login; no limit of open files";
+        let [version, clock] = warnings;
+        let expected = format!("{text}; WARNING {version}; WARNING {clock}");
+        assert_eq!(found.likeness(), (std::cmp::Reverse(2), expected));
     }
 }

@@ -38,6 +38,11 @@ impl RecordFollower {
         Self { runs, run: None, events, histograms, entries: VecDeque::new() }
     }
 
+    /// How far its events were read.
+    pub(crate) fn position(&self) -> u64 {
+        self.events.offset
+    }
+
     /// What the run has done since the last look; `None` if no interval has ended.
     pub(crate) fn look(&mut self) -> Option<LiveReport> {
         if self.run.is_none() {
@@ -323,5 +328,75 @@ mod tests {
         assert_eq!(told(follower.look()), Some((1, 7, Vec::new())));
         append(runs.path(), "events.jsonl", &interval(1, 1, 8));
         assert_eq!(told(follower.look()), Some((1, 8, Vec::new())));
+    }
+
+    #[test]
+    fn latencies_from_the_intended_start_are_told_where_there_are_any() {
+        let (runs, mut follower) = run();
+        let response = r#","response":{"count":5,"sum_ns":90,"min_ns":8,"max_ns":30,"histogram":"step1.interval0.read.response"},"service":{"#;
+        let line = interval(1, 0, 7).replace(r#","service":{"#, response);
+        let log = "Tag=step1.interval0.read.service,0.1,0.2,0.3,SERVICE\n\
+                   Tag=step1.interval0.read.response,0.1,0.2,0.3,RESPONSE\n";
+        append(runs.path(), "histograms.hlog", log);
+        append(runs.path(), "events.jsonl", &line);
+        assert_eq!(told(follower.look()), Some((1, 5, vec!["RESPONSE".to_owned()])));
+    }
+
+    #[test]
+    fn each_stream_has_its_time_and_one_without_any_is_left_out() {
+        let (runs, mut follower) = run();
+        let on_stream =
+            |stream: u32, line: &str| line.replace("\"stream\":0", &format!("\"stream\":{stream}"));
+        let empty = interval(1, 0, 3).replace("\"to_ns\":500", "\"to_ns\":0");
+        let lines = [
+            interval(1, 0, 7),
+            interval(1, 1, 8),
+            on_stream(1, &interval(1, 0, 4)),
+            on_stream(2, &empty),
+        ];
+        append(runs.path(), "events.jsonl", &lines.concat());
+        let report = follower.look().unwrap();
+        let streams = report.streams.iter().map(|told| {
+            let counts = &told.operations[0];
+            (told.stream, told.span.get(), counts.exact.count, counts.bytes.get())
+        });
+        assert_eq!(streams.collect::<Vec<_>>(), [(0, 1_000, 15, 8_192), (1, 500, 4, 4_096)]);
+    }
+
+    #[test]
+    fn of_two_rounds_or_phases_of_a_step_the_newer_is_told() {
+        for (field, newer) in [
+            ("\"stream\":0", "\"round\":1,\"stream\":0"),
+            ("\"phase\":\"measure\"", "\"phase\":\"ramp\""),
+        ] {
+            let (runs, mut follower) = run();
+            let lines = [interval(1, 0, 7), interval(1, 1, 5).replace(field, newer)];
+            append(runs.path(), "events.jsonl", &lines.concat());
+            assert_eq!(told(follower.look()), Some((1, 5, Vec::new())), "{newer}");
+        }
+    }
+
+    #[test]
+    fn of_the_entries_without_an_event_the_newest_512_are_kept() {
+        let (runs, mut follower) = run();
+        let entries: String = (0..513).map(|index| entry(1, index)).collect();
+        append(runs.path(), "histograms.hlog", &entries);
+        for (index, histograms) in [(0, Vec::new()), (1, vec!["HIST1x1".to_owned()])] {
+            append(runs.path(), "events.jsonl", &interval(1, index, 2));
+            assert_eq!(told(follower.look()), Some((1, 2, histograms)), "{index}");
+        }
+    }
+
+    #[test]
+    fn a_report_has_32_histograms_of_an_operation_or_none() {
+        for (count, histograms) in [(32, 32), (33, 0)] {
+            let (runs, mut follower) = run();
+            let entries: String = (0..count).map(|index| entry(1, index)).collect();
+            let events: String = (0..count).map(|index| interval(1, index, 1)).collect();
+            append(runs.path(), "histograms.hlog", &entries);
+            append(runs.path(), "events.jsonl", &events);
+            let (_, told_count, told_histograms) = told(follower.look()).unwrap();
+            assert_eq!((told_count, told_histograms.len()), (count, histograms));
+        }
     }
 }

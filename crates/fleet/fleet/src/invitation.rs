@@ -1,14 +1,17 @@
 //! The invitation that a coordinator sends to a host by stdin, and the reply: a line of JSON each. Secrets stay where they are made: only public keys travel.
 
-use std::path::PathBuf;
-
 use durio_agree::bus_rights::check_bus_address;
+use durio_agree::message::is_campaign;
 use durio_command::CommandError;
 use durio_record::fleet::check_name;
 use serde::{Deserialize, Serialize};
 
+use crate::launch::{HostTarget, LaunchSettings};
+
 /// Far above a hundred targets with long paths.
 pub(crate) const LINE_BYTES_MAX: u64 = 256 << 10;
+/// The same with a region of 2,000 hosts, whose names and addresses have up to 600 bytes.
+pub(crate) const REGION_BYTES_MAX: u64 = 2 << 20;
 
 /// Asks a host to join a campaign.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +25,27 @@ pub(crate) struct Invitation {
     /// The name of the run on the host.
     pub(crate) run: Option<String>,
     pub(crate) targets: Vec<HostTarget>,
+    /// No login is the consent of a host that joined: without its host file it permits nothing.
+    #[serde(default)]
+    pub(crate) is_joined: bool,
+    /// Only in the invitation of a relay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) region: Option<Box<RelayRegion>>,
+}
+
+/// The hosts of a relay, and how it reaches them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RelayRegion {
+    pub(crate) launch: LaunchSettings,
+    /// The hosts may have joined before: one that cannot be reached is tried again.
+    pub(crate) is_known: bool,
+}
+
+/// A line of a relay: what a host of its region has replied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RegionReply {
+    pub(crate) host: String,
+    pub(crate) reply: JoinReply,
 }
 
 /// How a host reaches the bus.
@@ -33,13 +57,6 @@ pub(crate) struct HostBus {
     pub(crate) authority: Option<String>,
     /// The host signs in to it with its own credentials, instead of the key of the campaign.
     pub(crate) is_site: bool,
-}
-
-/// A target of the spec, and its folder on the hosts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct HostTarget {
-    pub(crate) name: String,
-    pub(crate) path: PathBuf,
 }
 
 /// The first line that a host writes.
@@ -59,12 +76,11 @@ impl Invitation {
     pub(crate) fn parse(line: &[u8]) -> Result<Self, CommandError> {
         let invalid = |reason: String| {
             CommandError::wrong_use(format!("invalid invitation: {reason}"))
-                .hint("durio-fleet run sends it; a person has no use for durio-fleet join")
+                .hint("durio-fleet run sends it; with </dev/null durio-fleet join stays on a bus")
         };
         let invitation: Self =
             serde_json::from_slice(line).map_err(|error| invalid(error.to_string()))?;
-        let is_digit = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
-        if invitation.campaign.len() != 32 || !invitation.campaign.bytes().all(is_digit) {
+        if !is_campaign(&invitation.campaign) {
             return Err(invalid("the campaign has not 32 hexadecimal digits".to_owned()));
         }
         check_name(&invitation.host)
@@ -85,23 +101,6 @@ pub(crate) fn line_of(value: &impl Serialize) -> Result<Vec<u8>, CommandError> {
     Ok(line)
 }
 
-impl std::str::FromStr for HostTarget {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (name, path) = text
-            .split_once('=')
-            .filter(|(name, _)| !name.is_empty() && !name.contains('/'))
-            .ok_or(
-                "expected NAME=PATH with the target's name in the spec, such as data=/srv/data",
-            )?;
-        match path.starts_with('/') {
-            true => Ok(Self { name: name.to_owned(), path: path.into() }),
-            false => Err(format!("'{path}' is not an absolute path on the hosts")),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,6 +117,8 @@ mod tests {
             bus: bus("nats://127.0.0.1:4222"),
             run: None,
             targets: vec!["data=/srv/x".parse().unwrap()],
+            is_joined: false,
+            region: None,
         }
     }
 
@@ -143,6 +144,22 @@ mod tests {
     }
 
     #[test]
+    fn a_campaign_has_32_small_hexadecimal_digits_and_a_reply_is_a_key_or_a_refusal() {
+        let digits = "0123456789abcdef0123456789abcdef";
+        let is_accepted = |campaign: &str| {
+            let changed = Invitation { campaign: campaign.to_owned(), ..invitation() };
+            Invitation::parse(&changed.line().unwrap()).is_ok()
+        };
+        assert!(is_accepted(digits));
+        for campaign in [&digits[1..], &format!("{digits}0"), &digits.to_uppercase()] {
+            assert!(!is_accepted(campaign), "{campaign}");
+        }
+        let line = |reply: JoinReply| String::from_utf8(line_of(&reply).unwrap()).unwrap();
+        assert_eq!(line(JoinReply::Key("UX".to_owned())), "{\"key\":\"UX\"}\n");
+        assert_eq!(line(JoinReply::Refused("no".to_owned())), "{\"refused\":\"no\"}\n");
+    }
+
+    #[test]
     fn a_host_sends_nothing_to_another_machine_without_tls() {
         for (address, is_accepted) in [
             ("tls://10.0.0.1:4222", true),
@@ -153,15 +170,6 @@ mod tests {
             let changed = Invitation { bus: bus(address), ..invitation() };
             let parsed = Invitation::parse(&changed.line().unwrap());
             assert_eq!(parsed.is_ok(), is_accepted, "{address}");
-        }
-    }
-
-    #[test]
-    fn a_target_has_a_name_and_an_absolute_path() {
-        let target: HostTarget = "log=/srv/a=b".parse().unwrap();
-        assert_eq!((target.name.as_str(), target.path), ("log", PathBuf::from("/srv/a=b")));
-        for text in ["/srv/x", "=/srv/x", "data=srv", "data", "a/b=/srv"] {
-            text.parse::<HostTarget>().unwrap_err();
         }
     }
 }

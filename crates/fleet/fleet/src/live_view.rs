@@ -441,4 +441,100 @@ mod tests {
         }
         assert_eq!(answer(&document, "/").and_then(|page| page.refresh), Some(2));
     }
+
+    #[test]
+    fn two_kinds_of_operations_have_a_line_and_a_list_ends_where_its_line_does() {
+        let mut document = three();
+        let names = [OperationName::Sync, OperationName::Read, OperationName::Write];
+        document.operations = names
+            .map(|operation| LiveTotal {
+                operation,
+                hosts: 2,
+                operations_per_second: 30.0,
+                bytes_per_second: 0.0,
+                p99_ns: None,
+            })
+            .into();
+        let text = lines(&document, 80);
+        assert_eq!(text[1..3], ["sync: 30 /s, of 2 of 3 hosts", "read: 30 /s, of 2 of 3 hosts"]);
+        assert_eq!((text.len(), text[3].as_str()), (4, "silent: db3 (11 s), db2 (4 s)"));
+
+        let list = |width| listed("s: ", &["aa", "bb", "cc"].map(str::to_owned), width);
+        for (width, expected) in [
+            (24, "s: aa, bb, cc"),
+            (23, "s: aa, bb and 1 more"),
+            (20, "s: aa, bb and 1 more"),
+            (19, "s: aa and 2 more"),
+            (0, "s: aa and 2 more"),
+        ] {
+            assert_eq!(list(width).as_deref(), Some(expected), "{width}");
+        }
+        assert_eq!(listed("s: ", &[], 80), None);
+    }
+
+    #[test]
+    fn metrics_are_in_seconds_bytes_and_operations_per_second() {
+        let mut document = fleet(vec![
+            host("db1", HostState::Running, None, Some(0.5)),
+            host("db2", HostState::Lost, Some(11), None),
+        ]);
+        document.hosts_reporting = 1;
+        document.operations = vec![LiveTotal {
+            operation: OperationName::Read,
+            hosts: 1,
+            operations_per_second: 500.0,
+            bytes_per_second: 2_048_000.0,
+            p99_ns: Some(250_000_000),
+        }];
+        let samples: Vec<String> = metrics(&document)
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(|line| line.strip_prefix("durio_fleet_").unwrap_or(line).to_owned())
+            .collect();
+        let expected = [
+            "hosts 2",
+            "reporting_hosts 1",
+            "operations_per_second{operation=\"read\"} 500",
+            "bytes_per_second{operation=\"read\"} 2048000",
+            "latency_p99_seconds{operation=\"read\"} 0.25",
+            "host_operations_per_second{host=\"db1\"} 500",
+            "host_silent_seconds{host=\"db2\"} 11",
+        ];
+        assert_eq!(samples, expected);
+        let kind = answer(&document, "/metrics").map(|page| (page.kind, page.refresh));
+        let expected = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        assert_eq!(kind, Some((expected, None)));
+    }
+
+    #[test]
+    fn hosts_that_are_silent_refused_or_have_failed_stand_out_on_a_page() {
+        let mut document = fleet(vec![
+            host("f", HostState::Failed, None, None),
+            host("r", HostState::Refused, None, None),
+            host("s", HostState::Stopped, None, None),
+            host("q", HostState::Running, Some(2), None),
+            host("l", HostState::Lost, None, None),
+        ]);
+        document.hosts_reporting = 4;
+        let text = page(&document);
+        for (name, is_bad) in [("f", true), ("r", true), ("s", false), ("q", true), ("l", false)] {
+            let row = format!("<tr class=\"bad\"><td>{name}</td>");
+            assert_eq!(text.contains(&row), is_bad, "{name}");
+        }
+        assert!(text.contains("<title>check: 4 of 5 hosts</title>"), "{text}");
+        assert_eq!((sparkline(&[5.0]), sparkline(&[0.0, 0.0])), (String::new(), String::new()));
+    }
+
+    #[test]
+    fn figures_are_called_old_after_5_s() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(LIVE_FILE);
+        std::fs::write(&path, serde_json::to_vec(&three()).unwrap()).unwrap();
+        let file = std::fs::File::options().append(true).open(&path).unwrap();
+        for (age, is_old) in [(3, false), (8, true)] {
+            let made = std::time::SystemTime::now() - std::time::Duration::from_secs(age);
+            file.set_modified(made).unwrap();
+            assert_eq!(newest(folder.path()).contains("s old"), is_old, "{age} s");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!  coordinator ─ nats-server ─ ssh -R or TLS ─► agent on each host ─ gate ─► durio run
+//!       └─ the same ─► relay ─ the same ─► agents of a region
 //! ```
 //!
 //! The rules are in `durio-agree`, as machines that have neither clock nor socket. This program gives
@@ -10,6 +11,7 @@
 
 mod agent;
 mod bus;
+mod call;
 mod campaign;
 mod campaign_bus;
 mod carrier;
@@ -17,13 +19,22 @@ mod child;
 mod coordinate;
 mod doctor;
 mod follow;
+mod host_disk;
 mod invitation;
+mod joined;
 mod launch;
+mod leftovers;
 mod live_view;
+mod man;
 mod options;
+mod passes;
 mod plan;
 mod programs;
-mod rehearsal;
+mod regions;
+mod relay;
+mod secrets;
+mod session;
+mod standing_bus;
 mod status;
 mod terminal;
 mod words;
@@ -95,8 +106,19 @@ fn execute(command: CoordinatorCommand) -> Result<FleetExit, CommandError> {
         CoordinatorCommand::Permissions(arguments) => {
             campaign_bus::show_permissions(&arguments).map(|()| FleetExit::Fine)
         }
-        CoordinatorCommand::Join => carrier::join().map(|()| FleetExit::Fine),
+        CoordinatorCommand::Serve(arguments) => {
+            standing_bus::serve(&arguments).map(|()| FleetExit::Fine)
+        }
+        CoordinatorCommand::Invite(arguments) => {
+            standing_bus::invite(&arguments).map(|()| FleetExit::Fine)
+        }
+        CoordinatorCommand::Join(arguments) => joined::join(&arguments).map(|()| FleetExit::Fine),
         CoordinatorCommand::Agent => agent::agent().map(|()| FleetExit::Fine),
+        CoordinatorCommand::Relay => relay::relay().map(|()| FleetExit::Fine),
+        CoordinatorCommand::Man { directory } => man::man(&directory).map(|()| FleetExit::Fine),
+        CoordinatorCommand::Completions { shell } => {
+            man::completions(shell).map(|()| FleetExit::Fine)
+        }
         CoordinatorCommand::BusServer { program, folder } => {
             Err(bus::become_server(&program, &folder))
         }

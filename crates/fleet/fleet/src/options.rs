@@ -9,17 +9,19 @@ use durio_base::Nanos;
 use durio_record::fleet::{Barrier, LostPolicy};
 
 use crate::campaign_bus::{BusArguments, PermissionsArguments};
-use crate::invitation::HostTarget;
+use crate::joined::JoinArguments;
+use crate::launch::HostTarget;
+use crate::standing_bus::{InviteArguments, ServeArguments};
 
 /// The exit codes, for `--help`.
-const TABLE: &str = "\
+pub(crate) const TABLE: &str = "\
 Exit codes:
   0    success
   1    a goal was missed, or hosts are missing
   2    usage error
   3    cannot be measured here; the reason is on stderr
   4    internal error
-  130  interrupted; what the hosts have was collected";
+  130  interrupted; the runs of a campaign's hosts were collected";
 
 /// Measure many hosts as one: starts durio on each by ssh, and coordinates them over NATS
 ///
@@ -55,11 +57,28 @@ pub(crate) enum CoordinatorCommand {
     /// Fetch the runs of hosts that were lost, and are back
     Collect(AgainArguments),
     Permissions(PermissionsArguments),
-    /// Take part in a campaign; reads the invitation of a coordinator on stdin
-    Join,
+    Serve(ServeArguments),
+    Invite(InviteArguments),
+    Join(JoinArguments),
     /// Serve a campaign on this host; join starts this
     #[command(name = crate::carrier::AGENT_COMMAND, hide = true)]
     Agent,
+    /// Serve the hosts of a region; run starts this on a machine near them
+    #[command(name = crate::session::RELAY_COMMAND, hide = true)]
+    Relay,
+    /// Write the man pages of the commands of durio fleet into a directory, for packages
+    #[command(hide = true)]
+    Man {
+        /// Directory for the pages; it must exist
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+    /// Print a completion script of durio-fleet for a shell
+    #[command(hide = true)]
+    Completions {
+        /// Shell to complete for
+        shell: clap_complete::Shell,
+    },
     /// Become the private server of a campaign; run starts this
     #[command(name = crate::bus::SERVER_COMMAND, hide = true)]
     BusServer {
@@ -79,6 +98,10 @@ pub(crate) enum CoordinatorCommand {
 ///
 /// A host that falls silent is lost: the others go on unless --lost stop. Its run ends by itself, and
 /// is collected if the host comes back before the end, or later by durio fleet collect.
+///
+/// More than 1,000 hosts are served by relays, each a machine near some of them:
+///
+///   durio fleet run db-ladder --relay gw1=rack1.txt --relay gw2=rack2.txt --target data=/srv/data
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = TABLE)]
 pub(crate) struct RunArguments {
@@ -186,6 +209,17 @@ pub(crate) struct HostOptions {
     #[arg(long, value_name = "GROUP", help_heading = "Hosts")]
     pub(crate) group: Option<String>,
 
+    /// Serve these hosts by a relay: a machine near them that reaches them by ssh, for campaigns of
+    /// more than 1,000 hosts (can be repeated)
+    ///
+    /// LIST is as for --hosts, and its hosts are asked in addition to those of --hosts, if any. HOST is
+    /// reached by ssh as hosts are, needs durio-fleet (--push copies it) and nats-server, and measures
+    /// nothing. Its user logs in on the hosts of LIST, by the ssh configuration of HOST; their bus is
+    /// on HOST. A relay serves 2,000 hosts at most. While it is silent, its hosts go on by their
+    /// timetable.
+    #[arg(long = "relay", value_name = "HOST=LIST", help_heading = "Hosts")]
+    pub(crate) relays: Vec<String>,
+
     /// Configuration file of ssh, instead of the user's
     #[arg(long, value_name = "FILE", help_heading = "Hosts")]
     pub(crate) ssh_config: Option<PathBuf>,
@@ -234,7 +268,7 @@ pub(crate) struct CampaignOptions {
     #[arg(long, help_heading = "What")]
     pub(crate) shared: bool,
 
-    /// What the others do when a host is lost
+    /// What the others do when a host is lost or its run hangs
     #[arg(long, value_enum, default_value = "go-on", help_heading = "Policy")]
     pub(crate) lost: LostOption,
 
@@ -411,5 +445,71 @@ mod tests {
         for text in ["0", "0%", "101%", "-1", "x", "", "1.5%"] {
             min(text).unwrap_err();
         }
+    }
+
+    fn run(words: &str) -> Result<CampaignOptions, clap::Error> {
+        let words = ["durio-fleet", "run", "spec"].into_iter().chain(words.split_whitespace());
+        match ProgramArguments::try_parse_from(words)?.command {
+            CoordinatorCommand::Run(arguments) => Ok(arguments.options),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn confirm(words: &str) -> Result<u32, clap::Error> {
+        let words = ["durio-fleet", "confirm", "x"].into_iter().chain(words.split_whitespace());
+        match ProgramArguments::try_parse_from(words)?.command {
+            CoordinatorCommand::Confirm(arguments) => Ok(arguments.repeat),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn options_have_their_usual_values_and_numbers_their_limits() {
+        let usual = run("").unwrap();
+        assert_eq!((usual.repeat, usual.hosts.fanout, usual.shared), (1, 32, false));
+        let waits = (usual.lost_after, usual.lost_wait);
+        assert_eq!(waits, (Nanos::from_millis(1_500), Nanos::from_secs(60)));
+        assert_eq!((usual.min_hosts, usual.lost), (HostsMin::Hosts(1), LostOption::GoOn));
+        for (words, is_accepted) in [
+            ("--repeat 0", false),
+            ("--repeat 1000", true),
+            ("--repeat 1001", false),
+            ("--fanout 0", false),
+            ("--fanout 1000", true),
+            ("--fanout 1001", false),
+        ] {
+            assert_eq!(run(words).is_ok(), is_accepted, "{words}");
+        }
+        assert_eq!((confirm("").unwrap(), confirm("--repeat 100").unwrap()), (5, 100));
+        assert!(confirm("--repeat 4").is_err() && confirm("--repeat 101").is_err());
+        let barrier = |word: &str| {
+            let options = run(&format!("--barrier {word}")).unwrap();
+            options.barrier.map(Barrier::from)
+        };
+        let barriers = ["start", "section", "step"].map(barrier);
+        assert_eq!(barriers, [Barrier::Start, Barrier::Section, Barrier::Step].map(Some));
+        let stop = run("--lost stop").unwrap().lost;
+        let policies = [stop, usual.lost].map(LostPolicy::from);
+        assert_eq!(policies, [LostPolicy::Stop, LostPolicy::GoOn]);
+    }
+
+    #[test]
+    fn each_exit_code_is_that_of_the_help() {
+        use durio_command::CommandErrorKind;
+
+        use crate::FleetExit;
+        let rows = [
+            (FleetExit::Fine, 0),
+            (FleetExit::Negative, 1),
+            (FleetExit::Failed(CommandErrorKind::WrongUse), 2),
+            (FleetExit::Failed(CommandErrorKind::CannotMeasure), 3),
+            (FleetExit::Failed(CommandErrorKind::Fault), 4),
+            (FleetExit::Failed(CommandErrorKind::Interrupted), 130),
+        ];
+        for (exit, code) in rows {
+            assert_eq!(exit.number(), code, "{exit:?}");
+            assert!(TABLE.contains(&format!("\n  {code:<3}  ")), "{code}");
+        }
+        assert_eq!(FleetExit::Report(7).number(), 7);
     }
 }

@@ -13,16 +13,14 @@ use durio_record::fleet::{Barrier, CampaignFolder, CampaignPolicy, HostState, Lo
 use serde_json::{Value, json};
 
 use crate::FleetExit;
-use crate::campaign::{
-    HostStates, last_states, launch_settings, manifest, named_hosts, signing_key, spec_text,
-};
+use crate::campaign::{HostStates, last_states, launch_settings, manifest, named_hosts, spec_text};
 use crate::coordinate::{Pass, coordinate};
 use crate::launch::LaunchSettings;
 use crate::options::{AnswerFormat, FleetPlanArguments, RehearsalOptions};
-use crate::rehearsal::{Rehearsal, RehearsedHost, plan_groups};
-use crate::status::answer;
+use crate::passes::{Rehearsal, RehearsedHost, plan_groups};
+use crate::secrets::signing_key;
 use crate::terminal::ProgressTerminal;
-use crate::words::{plan_text, word};
+use crate::words::{answer, plan_text, word};
 
 /// Version of the JSON document.
 const PLANS_SCHEMA: &str = "durio-fleet-plan-1";
@@ -63,7 +61,7 @@ pub(crate) fn rehearse(
     launch: &LaunchSettings,
     options: &RehearsalOptions,
 ) -> Result<Option<(Vec<RehearsedHost>, Refusals)>, CommandError> {
-    let key = signing_key(options.key.as_deref())?;
+    let key = signing_key(options.key.as_deref(), launch)?;
     // For the bus and the record of the rehearsal.
     let folder = std::env::temp_dir().join(format!("durio-fleet-{}", random_token()));
     let made = DirBuilder::new().mode(0o700).create(&folder);
@@ -261,5 +259,43 @@ db1: 0 measured steps
         assert_eq!(json["groups"][0]["writes"][0]["size_bytes"], 4_194_304);
         assert_eq!(json["without_plan"][0]["hosts"], json!(["db4", "db5"]));
         assert_eq!(json["without_plan"][0]["state"], "refused");
+    }
+
+    #[test]
+    fn a_write_is_told_with_its_place_its_amounts_and_what_it_overwrites() {
+        let device = PlannedWrite {
+            target: "raw".to_owned(),
+            place: WritePlace::Device { path: "/dev/sdx".into(), serial: "S1".to_owned() },
+            size: Bytes::from_gib(2),
+            written: Some(Bytes::from_gib(3)),
+            rate: Some(Bytes::from_mib(5)),
+            destroys: true,
+        };
+        let text = "raw: overwrites the device /dev/sdx with serial S1; writes 3 GiB at most";
+        assert_eq!(write_text(&device), text);
+        let place = WritePlace::Folder("/srv/x".into());
+        let folder = PlannedWrite { place, written: None, ..device.clone() };
+        let text = "raw: overwrites /srv/x; its steps end by time, not by the bytes written";
+        assert_eq!(write_text(&folder), text);
+        let expected = json!({
+            "target": "raw",
+            "path": "/dev/sdx",
+            "serial": "S1",
+            "size_bytes": 2_147_483_648_u64,
+            "written_max_bytes": 3_221_225_472_u64,
+            "destroys": true,
+        });
+        assert_eq!(write_json(&device), expected);
+        assert!(write_json(&folder)["serial"].is_null());
+    }
+
+    #[test]
+    fn a_host_without_a_word_is_refused_for_no_known_reason() {
+        let names = ["a", "b"].map(str::to_owned);
+        let rehearsal = Rehearsal::default();
+        rehearsal.add("b", &summary(8), None);
+        let found = refusals(&names, &rehearsal.into_hosts(), &HostStates::new());
+        let expected = ((HostState::Asked, "no reason is known".to_owned()), vec!["a".to_owned()]);
+        assert_eq!(found, Refusals::from([expected]));
     }
 }

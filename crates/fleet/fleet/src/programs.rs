@@ -1,13 +1,16 @@
-//! The programs that durio-fleet starts: durio next to it or in PATH, and nats-server.
+//! The programs that durio-fleet starts, durio next to it or in PATH and nats-server; and the signals
+//! that end durio-fleet itself.
 
 use std::env;
 use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use durio_agree::bus_rights::accept_server;
 use durio_base::visible;
 use durio_command::CommandError;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Where Debian installs servers; it is not in the PATH of every user.
 const SERVER_FOLDERS: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
@@ -69,6 +72,26 @@ pub(crate) fn last_line(output: &[u8]) -> String {
     visible(&line.chars().take(SHOWN).collect::<String>())
 }
 
+/// Signals that end a campaign in order.
+pub(crate) struct StopSignals([Signal; 3]);
+
+impl StopSignals {
+    pub(crate) fn new() -> io::Result<Self> {
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        let [interrupt, terminate, hangup] = kinds.map(signal);
+        Ok(Self([interrupt?, terminate?, hangup?]))
+    }
+
+    pub(crate) async fn next(&mut self) {
+        let [interrupt, terminate, hangup] = &mut self.0;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,5 +103,18 @@ mod tests {
         assert_eq!(last_line(b"a\x1b[31mb"), "a\\u{1b}[31mb");
         assert_eq!(last_line(b"\n"), "it failed without a message");
         assert_eq!(last_line(&[b'x'; 501]).len(), 500);
+    }
+
+    #[test]
+    fn an_output_is_what_a_program_writes_and_a_failure_has_its_name_and_last_words() {
+        let run = |script: &str| {
+            let arguments: [&OsStr; 2] = ["-c".as_ref(), script.as_ref()];
+            output_of("sh".as_ref(), &arguments).map_err(|error| error.to_string())
+        };
+        assert_eq!(run("echo found; echo noise >&2"), Ok("found\n".to_owned()));
+        let failing = "echo lost; echo 'durio: no space' >&2; exit 1";
+        assert_eq!(run(failing), Err("sh: no space".to_owned()));
+        assert_eq!(in_path("durio-no-such-program", &[]), None);
+        assert_eq!(in_path("null", &["/dev", "/"]), None, "a file alone is a program");
     }
 }

@@ -1,6 +1,6 @@
 //! A campaign that this or another process has: its state, and its end.
 
-use std::io::{self, Write as _};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use durio_base::{Bytes, shell_word, visible};
@@ -10,7 +10,8 @@ use durio_record::fleet::{CampaignEvent, CampaignFolder, CampaignOutcome};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::campaign::{PROCESS_FILE, ends, last_states};
-use crate::words::{remark, word};
+use crate::passes::{RecordedPass, recorded_passes};
+use crate::words::{answer, remark, word};
 use crate::{FleetExit, live_view};
 
 pub(crate) fn status(path: &Path) -> Result<FleetExit, CommandError> {
@@ -29,25 +30,32 @@ pub(crate) fn status(path: &Path) -> Result<FleetExit, CommandError> {
         text.push_str(&live_view::newest(path));
     }
     let width = folder.manifest.hosts.iter().map(String::len).max().unwrap_or_default();
+    let missing = missing_runs(&recorded_passes(&folder)?);
     for host in &folder.manifest.hosts {
         let (state, reason) = match states.get(host) {
             Some((state, reason)) => (word(*state), reason.as_deref()),
             None => ("asked", None),
         };
         let reason = reason.map_or_else(String::new, |reason| format!("  {reason}"));
-        text.push_str(&format!("  {host:width$}  {state}{}\n", visible(&reason)));
+        let missing = missing.get(host).map_or("", String::as_str);
+        text.push_str(&format!("  {host:width$}  {state}{}{missing}\n", visible(&reason)));
     }
     answer(&text).map(|()| FleetExit::Fine)
 }
 
-/// What a user asked for, to stdout.
-pub(crate) fn answer(text: &str) -> Result<(), CommandError> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(CommandError::cannot(error).context("cannot write to stdout"))
+/// Which runs of each host are not here though a later one is: the state is that of the last.
+fn missing_runs(passes: &[RecordedPass]) -> BTreeMap<String, String> {
+    let mut missing: BTreeMap<String, String> = BTreeMap::new();
+    let earlier = passes.split_last().map_or(&[][..], |(_, earlier)| earlier);
+    for pass in earlier {
+        for host in pass.collectable() {
+            let text = missing.entry(host).or_default();
+            let (label, number) = (&pass.label, u64::from(pass.number) + 1);
+            let kind = if label.is_empty() { "run" } else { "confirmation" };
+            text.push_str(&format!("  {kind} {number} not collected"));
         }
-        _ => Ok(()),
     }
+    missing
 }
 
 /// True if a process has the folder.
@@ -76,4 +84,52 @@ pub(crate) fn stop(path: &Path) -> Result<FleetExit, CommandError> {
         .map_err(|error| CommandError::cannot(error).context("cannot stop the coordinator"))?;
     remark("durio: the hosts are stopping; their runs are being collected");
     Ok(FleetExit::Fine)
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_base::Nanos;
+    use durio_record::fleet::{HostChange, HostState};
+
+    use super::*;
+
+    #[test]
+    fn runs_of_earlier_passes_that_are_not_here_are_named() {
+        use HostState::{Collected, Ended, Lost};
+        let pass = |label: &str, number, states: &[(&str, HostState)]| {
+            let change = |&(host, state): &(&str, HostState)| HostChange {
+                at: Nanos::ZERO,
+                host: host.to_owned(),
+                state,
+                reason: None,
+                plan_digest: None,
+                clock: None,
+                run: None,
+                folder_digest: None,
+                unwritten: 0,
+            };
+            RecordedPass {
+                label: label.to_owned(),
+                number,
+                passes: 2,
+                hosts: vec!["db1".to_owned(), "db2".to_owned()],
+                changes: states.iter().map(change).collect(),
+                events: Vec::new(),
+            }
+        };
+        let passes = [
+            pass("", 0, &[("db1", Lost), ("db2", Collected)]),
+            pass("", 1, &[("db1", Ended), ("db2", Collected)]),
+            pass("confirm 2", 0, &[("db2", Lost)]),
+            // Its states are those that are shown.
+            pass("confirm 2", 1, &[("db1", Lost), ("db2", Lost)]),
+        ];
+        let expected = [
+            ("db1", "  run 1 not collected  run 2 not collected"),
+            ("db2", "  confirmation 1 not collected"),
+        ];
+        let expected = expected.map(|(host, text)| (host.to_owned(), text.to_owned()));
+        assert_eq!(missing_runs(&passes), BTreeMap::from(expected));
+        assert!(missing_runs(&passes[..1]).is_empty() && missing_runs(&[]).is_empty());
+    }
 }

@@ -1,5 +1,5 @@
 //! The files of contrib/ that start durio-fleet, and the commands of its how-to, checked against what
-//! reads them: Kubernetes, Ansible, and the program itself.
+//! reads them: Kubernetes, Ansible, systemd, and the program itself.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
@@ -184,7 +184,7 @@ fn manifests() -> Vec<(String, Value)> {
 fn every_manifest_has_the_fields_and_types_of_kubernetes() {
     let schema = KubernetesSchema::read();
     let objects = manifests();
-    assert!(objects.len() >= 3, "{}", objects.len());
+    assert!(objects.len() >= 9, "{}", objects.len());
     for (file, object) in &objects {
         assert_eq!(schema.problems(object), Vec::<String>::new(), "{file}");
     }
@@ -219,6 +219,89 @@ fn a_manifest_with_a_mistake_is_found_out() {
         found("args: [\"watch\",", "args: [7,"),
         ["DaemonSet.spec.template.spec.containers[0].args[0]: expected str, found 7"]
     );
+}
+
+/// Whether the program knows these options.
+#[track_caller]
+fn assert_understood(what: &str, arguments: &[String]) {
+    let output = Command::new(PROGRAM).args(arguments).arg("--help").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{what}: {arguments:?}: {said}");
+}
+
+#[test]
+fn pods_have_the_files_that_durio_fleet_reads_and_options_that_it_knows() {
+    let objects = documents(&text_of("contrib/kubernetes/fleet.yml"));
+    let named = |kind: &str, name: &str| {
+        let is_meant =
+            |object: &&Value| object["kind"] == kind && object["metadata"]["name"] == name;
+        objects.iter().find(is_meant).unwrap()
+    };
+    let text = named("ConfigMap", "durio-fleet-host-file")["data"]["fleet.toml"].as_str().unwrap();
+    let file = host_file::parse(text, "fleet.yml").unwrap();
+    let targets: Vec<&str> = file.permits.iter().map(|permit| permit.target.as_str()).collect();
+    assert_eq!(targets, ["data", "log", "segment"]);
+    // Its Service has the name that hosts dial.
+    let bus = named("Service", "durio-fleet-bus");
+    assert_eq!(file.bus.as_deref(), Some("tls://durio-fleet-bus:4222"));
+    assert_eq!(bus["spec"]["ports"][0]["port"], 4222);
+
+    let pod = |object: &Value| object["spec"]["template"]["spec"].clone();
+    let agent = pod(named("DaemonSet", "durio-fleet"));
+    let mounts = agent["containers"][0]["volumeMounts"].as_array().unwrap();
+    let paths: Vec<&str> =
+        mounts.iter().map(|mount| mount["mountPath"].as_str().unwrap()).collect();
+    for path in ["/etc/durio/fleet.toml", "/etc/durio/bus.creds", "/etc/durio/bus-ca.pem"] {
+        assert!(paths.contains(&path), "{paths:?}");
+    }
+    // Credentials that others may read are refused.
+    let secrets = agent["volumes"].as_array().unwrap().iter();
+    let modes: Vec<i64> =
+        secrets.filter_map(|volume| volume["secret"]["defaultMode"].as_i64()).collect();
+    assert_eq!(modes, [0o400]);
+    let coordinator = pod(named("Job", "durio-fleet-check"));
+    assert_eq!(coordinator["volumes"][0]["secret"]["defaultMode"], 0o400);
+    for pod in [agent, coordinator] {
+        let arguments = pod["containers"][0]["args"].as_array().unwrap();
+        let arguments = arguments.iter().map(|word| word.as_str().unwrap().to_owned());
+        assert_understood("fleet.yml", &arguments.collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn the_service_starts_a_host_that_stays() {
+    let unit = text_of("contrib/systemd/durio-fleet.service");
+    let value = |key: &str| {
+        let mut lines = unit.lines().filter_map(|line| line.strip_prefix(&format!("{key}=")));
+        let value = lines.next().unwrap_or_else(|| panic!("no {key}"));
+        assert_eq!(lines.next(), None, "{key} is there twice");
+        value
+    };
+    let (program, arguments) = value("ExecStart").split_once(' ').unwrap();
+    assert_eq!(program, "/usr/bin/durio-fleet");
+    assert_understood("durio-fleet.service", &words(arguments));
+    // Otherwise it would wait for an invitation.
+    assert_eq!(value("StandardInput"), "null");
+    let state = format!("XDG_STATE_HOME=/var/lib/{}", value("StateDirectory"));
+    assert_eq!(value("Environment"), state);
+    for (key, expected) in
+        [("NoNewPrivileges", "yes"), ("ProtectSystem", "strict"), ("User", "durio-fleet")]
+    {
+        assert_eq!(value(key), expected, "{key}");
+    }
+    // The role starts the same service, of the user that it makes.
+    let tasks = text_of(&format!("{ROLE}/tasks/main.yml"));
+    let defaults = documents(&text_of(&format!("{ROLE}/defaults/main.yml")));
+    let unit = defaults[0]["durio_fleet_unit"].as_str().unwrap();
+    let path = unit.replace("{{ role_path }}", &root().join(ROLE).display().to_string());
+    assert!(Path::new(&path).is_file(), "{path}");
+    assert!(tasks.contains("name: durio-fleet\n    system: true\n"), "{tasks}");
+    let (_, start) = tasks.split_once("/durio-fleet join ").unwrap();
+    let start = format!(
+        "join {}",
+        start.lines().next().unwrap().replace("{{ inventory_hostname }}", "db1")
+    );
+    assert_understood("the role", &words(&start));
 }
 
 const ROLE: &str = "contrib/ansible/roles/durio_fleet";
@@ -301,15 +384,13 @@ fn fleet_commands(text: &str) -> Vec<Vec<String>> {
 fn durio_fleet_understands_each_command_of_the_examples_and_of_the_how_to() {
     for (file, count) in [
         ("contrib/slurm/durio-fleet.sbatch", 2),
-        ("docs/how-to/many-hosts.md", 7),
+        ("docs/how-to/many-hosts.md", 11),
         ("README.md", 1),
     ] {
         let commands = fleet_commands(&text_of(file));
         assert_eq!(commands.len(), count, "{file}: {commands:?}");
         for command in commands {
-            let output = Command::new(PROGRAM).args(&command).arg("--help").output().unwrap();
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{file}: {command:?}: {said}");
+            assert_understood(file, &command);
         }
     }
 }

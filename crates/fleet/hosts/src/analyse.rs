@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use durio_analyse::{
     Analyser, Distribution, Findings, IntervalPoint, OperationFindings, RunState, WorkloadFindings,
 };
-use durio_base::Bytes;
 use durio_base::stats::least_squares::{float, mean};
+use durio_base::{Bytes, Nanos};
 use durio_plan::{ParameterValue, Plan};
-use durio_record::{Phase, RecordError, RunFolder, file_names};
+use durio_record::{OperationName, Phase, RecordError, RunFolder, file_names};
 
 use crate::facts::{host_facts, storage_identity};
 use crate::window::{HostStep, StartTimes, StepSpan};
@@ -177,25 +177,22 @@ fn latency(operation: &OperationFindings) -> &Distribution {
 fn figures(measured: &[(HostStep, &WorkloadFindings)]) -> Vec<HostFigure> {
     let mut repeats: BTreeMap<FigureKey, Vec<f64>> = BTreeMap::new();
     for (step, row) in measured.iter().filter(|(_, row)| row.complete) {
-        let Some(operation) = row.operation(row.headline) else { continue };
-        let latency = latency(operation);
-        let values = [
-            (HostStatistic::Rate, Some(operation.rate)),
-            (HostStatistic::P50, latency.p50_ns.map(float)),
-            (HostStatistic::P99, latency.p99_ns.map(float)),
-            (HostStatistic::P999, latency.p99_9_ns.map(float)),
-        ];
-        for (statistic, value) in values {
-            let Some(value) = value.filter(|value| *value > 0.0 && value.is_finite()) else {
-                continue;
-            };
-            let key = FigureKey {
-                workload: step.workload.clone(),
-                target: step.target.clone(),
-                operation: step.operation,
-                statistic,
-            };
-            repeats.entry(key).or_default().push(value);
+        // The rate of a mix is that of its reads and of its writes.
+        let is_access = row.headline != OperationName::Commit;
+        let is_compared = |operation: &&OperationFindings| match operation.operation {
+            OperationName::Read | OperationName::Write => is_access,
+            other => other == row.headline,
+        };
+        for operation in row.operations.iter().filter(is_compared) {
+            for (statistic, value) in statistics(operation) {
+                let key = FigureKey {
+                    workload: step.workload.clone(),
+                    target: step.target.clone(),
+                    operation: operation.operation,
+                    statistic,
+                };
+                repeats.entry(key).or_default().push(value);
+            }
         }
     }
     let figure = |(key, values): (FigureKey, Vec<f64>)| match values[..] {
@@ -207,6 +204,19 @@ fn figures(measured: &[(HostStep, &WorkloadFindings)]) -> Vec<HostFigure> {
         }
     };
     repeats.into_iter().map(figure).collect()
+}
+
+/// The statistics of an operation, as far as they have a logarithm.
+fn statistics(operation: &OperationFindings) -> impl Iterator<Item = (HostStatistic, f64)> {
+    let latency = latency(operation);
+    let values = [
+        (HostStatistic::Rate, Some(operation.rate)),
+        (HostStatistic::P50, latency.p50_ns.map(float)),
+        (HostStatistic::P99, latency.p99_ns.map(float)),
+        (HostStatistic::P999, latency.p99_9_ns.map(float)),
+    ];
+    let known = values.into_iter().filter_map(|(statistic, value)| Some((statistic, value?)));
+    known.filter(|(_, value)| *value > 0.0 && value.is_finite())
 }
 
 fn spans(
@@ -221,6 +231,9 @@ fn spans(
     };
     let span = |(key, row): &(HostStep, &WorkloadFindings)| {
         let whole = || row.intervals.iter().filter(|point| is_whole(point));
+        let times = whole().map(|point| point.from).min().zip(whole().map(|point| point.to).max());
+        // A step loads the storage also before the end of its first interval.
+        let (from, to) = times.or_else(|| (!row.complete).then_some((Nanos::ZERO, Nanos::ZERO)))?;
         let operation = row.operation(row.headline);
         Some(StepSpan {
             key: key.clone(),
@@ -229,8 +242,8 @@ fn spans(
             stream: row.stream,
             is_complete: row.complete,
             start: starts.start_of(row.step, row.round),
-            from: whole().map(|point| point.from).min()?,
-            to: whole().map(|point| point.to).max()?,
+            from,
+            to,
             interval: findings.plan.steps.get(row.step as usize)?.interval,
             rate: operation.map_or(0.0, |operation| operation.rate),
             p99_ns: operation.and_then(|operation| latency(operation).p99_ns),
@@ -244,12 +257,15 @@ fn is_whole(point: &IntervalPoint) -> bool {
     point.phase == Phase::Measure && !point.cut_short && point.to > point.from
 }
 
-/// The rate in whole intervals; of a long run, means of as many successive ones as are needed.
+/// The rate in whole intervals.
 fn rates(row: &WorkloadFindings) -> Vec<f64> {
-    let rates: Vec<f64> =
-        row.intervals.iter().filter(|point| is_whole(point)).map(|point| point.rate).collect();
-    let each = rates.len().div_ceil(RATE_POINTS_MAX).max(1);
-    rates.chunks(each).filter_map(mean).collect()
+    let whole = row.intervals.iter().filter(|point| is_whole(point));
+    shortened(&whole.map(|point| point.rate).collect::<Vec<f64>>(), RATE_POINTS_MAX)
+}
+
+/// At most as many rates: means of as many successive ones as are needed.
+pub(crate) fn shortened(rates: &[f64], most: usize) -> Vec<f64> {
+    rates.chunks(rates.len().div_ceil(most).max(1)).filter_map(mean).collect()
 }
 
 impl MeasuredRun {

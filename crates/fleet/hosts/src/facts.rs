@@ -5,8 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use durio_observe::{BlockFacts, Layer, LayerKind, Stack, WriteCache, leaf_devices};
+use durio_observe::{Layer, LayerKind, Stack, leaf_devices};
 use durio_record::{Environment, Manifest};
+
+use crate::report::word;
 
 /// The facts of a host, by name; those that its record does not have are absent.
 pub(crate) fn host_facts(
@@ -25,7 +27,7 @@ pub(crate) fn host_facts(
         ("firmware", counted_list(firmware.map(str::to_owned))),
         ("capacity", counted_list(blocks().filter_map(|block| Some(block.size?.to_string())))),
         ("scheduler", counted_list(blocks().filter_map(|block| block.scheduler.clone()))),
-        ("write cache", counted_list(blocks().filter_map(cache_mode))),
+        ("write cache", counted_list(blocks().filter_map(|block| Some(word(&block.write_cache?))))),
         ("layers", counted_list(stacks.iter().map(|stack| layers_text(&stack.root)))),
         ("mount options", counted_list(options)),
         ("kernel", Some(host.kernel.clone())),
@@ -36,14 +38,6 @@ pub(crate) fn host_facts(
     ];
     let known = rows.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     known.filter(|(_, value)| !value.is_empty()).collect()
-}
-
-fn cache_mode(block: &BlockFacts) -> Option<String> {
-    let mode = match block.write_cache? {
-        WriteCache::WriteBack => "write back",
-        WriteCache::WriteThrough => "write through",
-    };
-    Some(mode.to_owned())
 }
 
 /// The devices without another one below, of all stacks, each once.
@@ -104,13 +98,8 @@ fn layer_label(layer: &Layer) -> Option<String> {
             Some(transport) => format!("{transport} disk"),
             None => "disk".to_owned(),
         },
-        LayerKind::CharacterDevice => "character device".to_owned(),
-        LayerKind::Loop => "loop".to_owned(),
-        LayerKind::Nbd => "nbd".to_owned(),
-        LayerKind::Ublk => "ublk".to_owned(),
-        LayerKind::Bcache => "bcache".to_owned(),
-        LayerKind::Zram => "zram".to_owned(),
         LayerKind::Unknown => "unknown layer".to_owned(),
+        known => word(&known),
     })
 }
 
@@ -186,21 +175,10 @@ fn is_unique(model: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use durio_base::Bytes;
-    use durio_observe::{Fact, FilesystemFacts, Host};
+    use durio_observe::{BlockFacts, Fact, FilesystemFacts, Host, WriteCache};
+    use testkit::runs::layer;
 
     use super::*;
-
-    fn layer(kind: LayerKind, name: &str, below: Vec<Layer>) -> Layer {
-        Layer {
-            kind,
-            name: name.to_owned(),
-            device: None,
-            filesystem: None,
-            block: None,
-            facts: Vec::new(),
-            below,
-        }
-    }
 
     fn disk(name: &str, model: &str, serial: &str) -> Layer {
         let fact = |name: &str, value: &str| Fact { name: name.into(), value: value.into() };
@@ -273,6 +251,28 @@ mod tests {
             first.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         assert_eq!(shown, expected);
         assert_eq!(facts(["nvme3n1", "nvme2n1"], ["S64GNE0R8", "S64GNE0R9"]), first);
+    }
+
+    #[test]
+    fn each_kind_of_layer_has_a_label_and_a_file_has_that_of_what_is_below() {
+        for (kind, label) in [
+            (LayerKind::Md, "md"),
+            (LayerKind::Dm, "dm"),
+            (LayerKind::Disk, "disk"),
+            (LayerKind::CharacterDevice, "character device"),
+            (LayerKind::Loop, "loop"),
+            (LayerKind::Nbd, "nbd"),
+            (LayerKind::Ublk, "ublk"),
+            (LayerKind::Bcache, "bcache"),
+            (LayerKind::Zram, "zram"),
+            (LayerKind::Memory, "memory"),
+            (LayerKind::Unknown, "unknown layer"),
+        ] {
+            let below = vec![layer(kind, "x", Vec::new())];
+            assert_eq!(layers_text(&layer(LayerKind::File, "/srv/x", below)), label);
+        }
+        assert_eq!(layers_text(&layer(LayerKind::Partition, "sda1", Vec::new())), "");
+        assert_eq!(word(&WriteCache::WriteThrough), "write through");
     }
 
     #[test]

@@ -66,6 +66,8 @@ pub enum FleetDoubtKind {
     FreeStart,
     /// A host was lost while others ran: its load is unknown.
     Lost,
+    /// A run was cut, or cannot be read, on hosts that have complete ones.
+    CutRun,
     /// Two names have the same machine ID.
     SameMachine,
     /// Machines have filesystems with the same UUID, on drives that are not known to be the same.
@@ -80,9 +82,10 @@ pub enum FleetDoubtKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostOutcome {
-    /// Every run is complete and collected.
+    /// A run is complete and collected. The host is judged by its complete runs; others are a
+    /// [`FleetDoubtKind::CutRun`].
     Measured,
-    /// A run was cut; its complete steps count.
+    /// Its runs were cut; their complete steps count.
     Partial,
     /// durio failed on the host.
     Failed,
@@ -118,7 +121,8 @@ pub struct HostFindings {
     /// The effect that orders hosts: the largest factor, shrunk towards 1 by the scatter of runs. It
     /// decides nothing, and includes the effect of shared facts.
     pub shrunk_factor: f64,
-    /// Rate of the first workload's headline in whole intervals of the newest run, per second.
+    /// Rate of the first workload's headline in whole intervals of the newest complete run, per
+    /// second.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rate_over_time: Vec<f64>,
 }
@@ -152,6 +156,7 @@ pub struct HostRun {
     /// True for a run that was made to confirm or clear suspects.
     #[serde(default)]
     pub is_confirmation: bool,
+    /// None of a run that was cut if the host has complete ones.
     pub figures: Vec<HostFigure>,
 }
 
@@ -242,10 +247,17 @@ pub struct GroupFindings {
     pub differing: Vec<DifferingFact>,
 }
 
+impl GroupFindings {
+    /// Hosts that have a figure; the others were cut before, or made fresh runs alone.
+    pub fn measured(&self) -> usize {
+        self.figures.iter().map(|figure| figure.hosts).max().unwrap_or_default()
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScreeningMethod {
-    /// Below [`JUDGED_HOSTS_MIN`] hosts: shown, not judged.
+    /// Below [`JUDGED_HOSTS_MIN`] hosts with figures: shown, not judged.
     TooFew,
     /// Below [`ROBUST_HOSTS_MIN`]: each host against all others by Student's t, Holm over hosts
     /// and figures; if more than one host is suspected, also as [`Self::Robust`].
@@ -309,6 +321,9 @@ pub struct PooledFindings {
     pub target: String,
     pub operation: OperationName,
     pub hosts: usize,
+    /// Other hosts with this step, whose newest run had ended before these started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub absent: Vec<String>,
     /// How it is known that the hosts share the storage; `None` for local drives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared: Option<SharedStorage>,
@@ -319,11 +334,15 @@ pub struct PooledFindings {
     /// Counts of the common window ÷ its length; `None` with the reason in `no_rate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
+    /// The most by which clocks and starts may make `rate` wrong, as a share of it; `None` for local
+    /// drives and where no starts were agreed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_error: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_rate: Option<String>,
     /// Sum of each host's mean rate: what a sum of reports would say.
     pub sum_of_rates: f64,
-    /// Latencies of all hosts in the common window.
+    /// Latencies of all hosts in the common window; `None` without a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Distribution>,
     /// Mean of the hosts' p99: a number that no request saw, for comparison.
@@ -344,7 +363,7 @@ pub struct PooledFindings {
 /// A moment that may explain a change of the rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RateMark {
-    /// Since the window's start; hosts start before it.
+    /// Since the start of `rate_over_time`; hosts start before it.
     pub at_seconds: f64,
     pub kind: RateMarkKind,
     /// The host that was lost.

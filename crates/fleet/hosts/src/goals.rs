@@ -101,8 +101,8 @@ fn is_missed(statistic: HostStatistic, value: f64, limit: f64) -> bool {
     if statistic.is_higher_better() { value < limit } else { value >= limit }
 }
 
-/// The figure of each target in a run. A rate counts commits, or all accesses where there are none,
-/// as goals of `check` do.
+/// The figure of each target in a run. A rate counts commits, or all accesses of a target without
+/// commits, as goals of `check` do.
 fn target_values(
     run: &HostRun,
     statistic: HostStatistic,

@@ -10,8 +10,6 @@ mod read;
 mod report;
 mod screen;
 mod tally;
-#[cfg(test)]
-mod tests;
 mod window;
 
 pub use analyse::CONFIRMATION_NAME;

@@ -3,6 +3,7 @@
 //! Counts and histograms of the common window are added; percentiles, maxima and rates of different
 //! windows never are.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use durio_analyse::distribution;
@@ -11,10 +12,21 @@ use durio_base::stats::least_squares::{count, float, mean};
 
 use crate::analyse::MeasuredRun;
 use crate::tally::{HostTotal, Totals, WantedStep, tally_run};
-use crate::window::{ClockTime, CommonWindow, HostStep, StepSpan, skew_limit};
+use crate::window::{ClockTime, CommonWindow, HostStep, StepSpan, ordered_time};
 use crate::{
     FleetDoubt, FleetDoubtKind, HostShare, PooledFindings, RateMark, RateMarkKind, SharedStorage,
 };
+
+/// A rate of shared storage is given if `skew_max` is at most the shortest counted time ÷ 200, because
+/// it is right within 1 % then.
+///
+/// The whole intervals of a host within the common window are its counted time. Starts that differ by
+/// up to `skew_max` shift both ends of that time against the other hosts by as much, and there the
+/// rate may differ from its mean by as much as the mean: a host counts operations that it did while
+/// another was idle. So the error is at most 2 × `skew_max` ÷ counted time. The grid of intervals has no
+/// further term: an interval that the window cuts is left out of counts and of time, and makes the
+/// counted time shorter.
+const COUNTED_PER_SKEW: u64 = 200;
 
 /// A host with its runs, oldest first.
 #[derive(Debug)]
@@ -77,11 +89,16 @@ struct PoolHost<'a> {
     span: &'a StepSpan,
 }
 
-/// A step on all hosts that completed it.
+/// A step on all hosts of one storage that completed it, or on those that share none.
 #[derive(Debug)]
-struct Pool<'a> {
+struct StepPool<'a> {
     key: &'a HostStep,
+    shared: Option<SharedStorage>,
     members: Vec<PoolHost<'a>>,
+    /// Hosts of the storage whose newest run is of an earlier pass.
+    absent: Vec<PoolHost<'a>>,
+    /// Hosts that completed it in the newest pass, on any storage.
+    complete: BTreeSet<&'a str>,
     /// Hosts that started it and did not complete it.
     cut: Vec<&'a str>,
     window: Option<CommonWindow>,
@@ -94,9 +111,9 @@ pub(crate) fn pool(
     hosts: &[HostRecord],
     conditions: &PoolConditions,
 ) -> (Vec<PooledFindings>, Vec<FleetDoubt>) {
-    let mut pools = pools(hosts, conditions.has_order);
+    let mut pools = pools(hosts, conditions);
     add_runs(&mut pools, hosts);
-    let doubts = doubts(&pools, conditions);
+    let doubts = doubts(&pools);
     let mut campaign_start = None;
     let findings = pools.iter().map(|pool| {
         campaign_start = pool.campaign_start(&conditions.times).or(campaign_start);
@@ -107,7 +124,7 @@ pub(crate) fn pool(
 }
 
 /// Reads every host's newest run once more, now that the windows are known.
-fn add_runs<'a>(pools: &mut [Pool<'a>], hosts: &'a [HostRecord]) {
+fn add_runs<'a>(pools: &mut [StepPool<'a>], hosts: &'a [HostRecord]) {
     for (index, host) in hosts.iter().enumerate() {
         let Some(run) = host.newest_run() else { continue };
         let wanted: Vec<WantedStep<'_>> = pools
@@ -131,7 +148,7 @@ fn add_runs<'a>(pools: &mut [Pool<'a>], hosts: &'a [HostRecord]) {
     }
 }
 
-fn pools(hosts: &[HostRecord], has_order: bool) -> Vec<Pool<'_>> {
+fn pools<'a>(hosts: &'a [HostRecord], conditions: &PoolConditions) -> Vec<StepPool<'a>> {
     let mut order: Vec<&HostStep> = Vec::new();
     let mut members: BTreeMap<&HostStep, Vec<PoolHost<'_>>> = BTreeMap::new();
     for (index, host) in hosts.iter().enumerate() {
@@ -145,20 +162,77 @@ fn pools(hosts: &[HostRecord], has_order: bool) -> Vec<Pool<'_>> {
             known.push(PoolHost { host: index, name: &host.name, machine, span });
         }
     }
+    let earlier = hosts_of_earlier_passes(hosts, conditions.has_order);
+    let is_newest = |member: &PoolHost<'_>| !earlier.contains(&member.host);
+    let is_pooled = |member: &PoolHost<'_>| member.span.is_complete && is_newest(member);
     let mut pools = Vec::new();
     for key in order {
         let all = members.remove(key).unwrap_or_default();
-        let (members, cut): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|member| member.span.is_complete);
-        if members.len() < 2 {
-            continue;
+        let complete = all.iter().filter(|member| is_pooled(member));
+        let complete: BTreeSet<&str> = complete.map(|member| member.name).collect();
+        for (shared, all) in by_storage(all, conditions.is_shared) {
+            // One host alone is not a pool; with hosts of earlier passes it says why it has no rate.
+            let has_pool = all.iter().filter(|member| is_pooled(member)).count() >= 2;
+            let (all, absent): (Vec<_>, Vec<_>) =
+                all.into_iter().partition(|member| is_newest(member) || !has_pool);
+            let (members, cut): (Vec<_>, Vec<_>) =
+                all.into_iter().partition(|member| member.span.is_complete);
+            if members.len() < 2 {
+                continue;
+            }
+            let spans: Vec<&StepSpan> = members.iter().map(|member| member.span).collect();
+            let window = CommonWindow::new(&spans, conditions.has_order);
+            let cut = cut.into_iter().map(|member| member.name).collect();
+            let (complete, totals) = (complete.clone(), Totals::default());
+            pools.push(StepPool { key, shared, members, absent, complete, cut, window, totals });
         }
-        let spans: Vec<&StepSpan> = members.iter().map(|member| member.span).collect();
-        let window = CommonWindow::new(&spans, has_order);
-        let cut = cut.into_iter().map(|member| member.name).collect();
-        pools.push(Pool { key, members, cut, window, totals: Totals::default() });
     }
     pools
+}
+
+/// Hosts whose newest run is of a pass before the newest one: it was over when the others started.
+fn hosts_of_earlier_passes(hosts: &[HostRecord], has_order: bool) -> BTreeSet<usize> {
+    let run = |(host, record): (usize, &HostRecord)| {
+        let run = record.newest_run().filter(|_| has_order)?;
+        Some((host, ordered_time(&run.steps)?, run.is_complete()))
+    };
+    let runs: Vec<_> = hosts.iter().enumerate().filter_map(run).collect();
+    let complete = runs.iter().filter(|(_, _, is_complete)| *is_complete);
+    let shortest = complete.map(|(_, [first, end], _)| end - first).min();
+    let newest = runs.iter().map(|(_, [first, _], _)| *first).max();
+    let Some((newest, shortest)) = newest.zip(shortest) else { return BTreeSet::new() };
+    // The end of a run that was cut is not known. But a pass lasts as long as the runs of others.
+    let earlier =
+        runs.iter().filter(|(_, [first, end], _)| *end < newest && first + shortest <= newest);
+    earlier.map(|(host, ..)| *host).collect()
+}
+
+/// Hosts by the storage that several machines have in common, most hosts first. The sum
+/// over two arrays is a rate of neither.
+fn by_storage(
+    all: Vec<PoolHost<'_>>,
+    is_stated: bool,
+) -> Vec<(Option<SharedStorage>, Vec<PoolHost<'_>>)> {
+    if is_stated {
+        return vec![(Some(SharedStorage::Stated), all)];
+    }
+    let mut machines: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for member in &all {
+        if let Some(device) = &member.span.storage.device {
+            machines.entry(device).or_default().insert(member.machine);
+        }
+    }
+    let is_shared = |device: &&str| machines.get(*device).is_some_and(|known| known.len() >= 2);
+    let mut storages: BTreeMap<Option<&str>, Vec<PoolHost<'_>>> = BTreeMap::new();
+    for member in all {
+        let device = member.span.storage.device.as_deref().filter(is_shared);
+        storages.entry(device).or_default().push(member);
+    }
+    let detected = |device: &str| SharedStorage::Detected(device.to_owned());
+    let mut storages: Vec<_> =
+        storages.into_iter().map(|(device, members)| (device.map(detected), members)).collect();
+    storages.sort_by_key(|(_, members)| Reverse(members.len()));
+    storages
 }
 
 /// Jain's index: 1 if all are equal, 1 ÷ n if one has everything.
@@ -168,18 +242,17 @@ fn fairness(rates: &[f64]) -> f64 {
     if squares > 0.0 { sum * sum / (count(rates.len()) * squares) } else { 1.0 }
 }
 
-impl Pool<'_> {
+impl StepPool<'_> {
     fn findings(&self, conditions: &PoolConditions) -> PooledFindings {
         let HostStep { workload, target, operation, occurrence } = self.key.clone();
-        let shared = shared_storage(&self.members, conditions.is_shared);
-        let no_rate = self.no_rate(shared.is_some(), conditions);
+        let no_rate = self.no_rate(conditions);
+        let has_rate = no_rate.is_none();
         let totals = &self.totals;
         // Without a common window the hosts are compared by their whole steps.
         let is_common = totals.hosts.len() == self.members.len();
-        let rates: Vec<f64> = match is_common {
-            true => totals.hosts.iter().map(|host| host.rate).collect(),
-            false => self.members.iter().map(|member| member.span.rate).collect(),
-        };
+        let by_steps: Vec<HostTotal> = self.members.iter().map(whole_step).collect();
+        let hosts = if is_common { &totals.hosts } else { &by_steps };
+        let rates: Vec<f64> = hosts.iter().map(|host| host.rate).collect();
         let p99: Option<Vec<f64>> =
             self.members.iter().map(|member| member.span.p99_ns.map(float)).collect();
         let seconds = |span: fn(&CommonWindow) -> Nanos| {
@@ -193,25 +266,28 @@ impl Pool<'_> {
             target,
             operation,
             hosts: self.members.len(),
-            shared,
+            absent: self.absent.iter().map(|member| member.name.to_owned()).collect(),
+            shared: self.shared.clone(),
             window_seconds: seconds(|window| window.length),
             skew_seconds: seconds(|window| window.skew),
-            rate: no_rate.is_none().then(|| rates.iter().sum()),
+            rate: has_rate.then(|| rates.iter().sum()),
+            rate_error: self.rate_error().filter(|_| has_rate),
             no_rate,
             sum_of_rates: self.members.iter().map(|member| member.span.rate).sum(),
-            latency: distribution(&totals.latency)
-                .filter(|_| is_common && !totals.lacks_histograms),
+            latency: distribution(&totals.latency).filter(|_| has_rate && !totals.lacks_histograms),
             mean_of_p99_ns: p99.as_deref().and_then(mean),
             fairness: fairness(&rates),
-            shares: if is_common { self.shares() } else { self.shares_of_rates() },
-            rate_over_time: totals.rate_over_time(self.members.len()),
+            shares: shares(hosts, rates.iter().sum()),
+            rate_over_time: totals.rate_over_time(self.members.len()).1,
             marks: Vec::new(),
         }
     }
 
     /// The campaign's start on the clock of ordered starts; `None` without an order for this step.
     fn campaign_start(&self, times: &CampaignTimes) -> Option<ClockTime> {
-        let window = self.window.filter(CommonWindow::is_agreed)?;
+        // Without a time in common the runs are not those of one order.
+        let is_ordered = |window: &CommonWindow| window.is_agreed && window.length > Nanos::ZERO;
+        let window = self.window.filter(is_ordered)?;
         let ordered = times.orders.get(&self.members.first()?.span.step)?;
         let [first_start, _] = window.starts();
         Some(first_start - ClockTime::from(ordered.get()))
@@ -220,12 +296,16 @@ impl Pool<'_> {
     /// The first and the last start, and the losses and stops until the last host's end.
     fn marks(&self, campaign_start: Option<ClockTime>, times: &CampaignTimes) -> Vec<RateMark> {
         let Some(window) = &self.window else { return Vec::new() };
-        let mark = |at, kind, host| RateMark { at_seconds: window.seconds_at(at), kind, host };
+        let (first_second, _) = self.totals.rate_over_time(self.members.len());
+        let mark = |at, kind, host| {
+            let at_seconds = window.seconds_at(at) - first_second;
+            RateMark { at_seconds, kind, host }
+        };
         let mut marks: Vec<RateMark> =
             window.starts().map(|at| mark(at, RateMarkKind::Start, None)).into();
         marks.dedup();
         let during = |at: Nanos| {
-            let start = campaign_start.filter(|_| window.is_ordered())?;
+            let start = campaign_start.filter(|_| window.is_ordered)?;
             Some(start + ClockTime::from(at.get())).filter(|at| window.is_during(*at))
         };
         let losses = times.losses.iter().filter_map(|loss| {
@@ -240,42 +320,44 @@ impl Pool<'_> {
         marks
     }
 
-    fn shares(&self) -> Vec<HostShare> {
-        let all: f64 = self.totals.hosts.iter().map(|host| host.rate).sum();
-        let share = |host: &HostTotal| HostShare {
-            host: host.host.clone(),
-            share: if all > 0.0 { host.rate / all } else { 0.0 },
-            p50_ns: host.p50_ns,
-            p99_ns: host.p99_ns,
-        };
-        largest_first(self.totals.hosts.iter().map(share))
-    }
-
-    fn shares_of_rates(&self) -> Vec<HostShare> {
-        let all: f64 = self.members.iter().map(|member| member.span.rate).sum();
-        let share = |member: &PoolHost<'_>| HostShare {
-            host: member.name.to_owned(),
-            share: if all > 0.0 { member.span.rate / all } else { 0.0 },
-            p50_ns: None,
-            p99_ns: None,
-        };
-        largest_first(self.members.iter().map(share))
-    }
-
-    fn spans(&self) -> Vec<&StepSpan> {
-        self.members.iter().map(|member| member.span).collect()
-    }
-
     /// True if the host was lost between this step's barrier and the next one, and its record does
     /// not have the whole step.
     fn is_hit_by(&self, loss: &Loss) -> bool {
         let step = self.members.first().map_or(0, |member| member.span.step);
         let is_in_time = loss.step <= step && loss.next_step.is_none_or(|next| step < next);
-        is_in_time && !self.members.iter().any(|member| member.name == loss.host)
+        is_in_time && !self.complete.contains(loss.host.as_str())
+    }
+
+    /// The largest difference of starts and the shortest counted time, where they limit the error of
+    /// the rate.
+    fn skew_and_counted(&self) -> Option<[Nanos; 2]> {
+        // Local drives do not disturb each other. Without an order for the step, starts are seconds
+        // apart, which the window allows for; a doubt says so.
+        let is_limited = |window: &CommonWindow| window.is_agreed && self.shared.is_some();
+        let window = self.window.filter(is_limited)?;
+        Some([window.skew_max, self.totals.counted_min?])
+    }
+
+    /// As derived at [`COUNTED_PER_SKEW`].
+    fn rate_error(&self) -> Option<f64> {
+        let [skew, counted] = self.skew_and_counted()?;
+        Some(2.0 * float(skew.get()) / float(counted.get()))
+    }
+
+    fn too_skewed(&self) -> Option<String> {
+        let [skew, counted] = self.skew_and_counted()?;
+        let limit = Nanos::new(counted.get() / COUNTED_PER_SKEW);
+        (skew > limit).then(|| {
+            let [skew, limit] = told_apart([skew, limit]);
+            format!(
+                "the starts on shared storage differ by up to {skew}, more than {limit}: the rate \
+                 may be more than 1 % wrong"
+            )
+        })
     }
 
     /// Why the operations of all hosts are not one rate.
-    fn no_rate(&self, is_shared: bool, conditions: &PoolConditions) -> Option<String> {
+    fn no_rate(&self, conditions: &PoolConditions) -> Option<String> {
         let Some(window) = &self.window else {
             return Some(
                 "the starts are not on one clock: a run was resumed, or does not say when it \
@@ -296,14 +378,8 @@ impl Pool<'_> {
         if window.length == Nanos::ZERO {
             return Some("the last host started after the first had ended".to_owned());
         }
-        let limit = skew_limit(&self.spans());
-        // Without an order for the step, starts are seconds apart, which the window allows for; a doubt
-        // says so.
-        if is_shared && window.is_agreed() && window.skew_max > limit {
-            let skew = window.skew_max;
-            return Some(format!(
-                "the starts on shared storage differ by up to {skew}, more than {limit}"
-            ));
+        if let Some(reason) = self.too_skewed() {
+            return Some(reason);
         }
         let empty = &self.totals.empty;
         let is_missing = self.totals.hosts.len() + empty.len() < self.members.len();
@@ -319,6 +395,15 @@ impl Pool<'_> {
     }
 }
 
+/// The two times with as many digits as distinguish them, if they are not equal.
+fn told_apart(times: [Nanos; 2]) -> [String; 2] {
+    let short = times.map(|time| time.to_string());
+    let millis =
+        |digits: usize| times.map(|time| format!("{:.digits$} ms", time.as_secs_f64() * 1e3));
+    let mut texts = std::iter::once(short.clone()).chain((1..=6).map(millis));
+    texts.find(|[first, second]| first != second).unwrap_or(short)
+}
+
 /// `db1 and db2`, `db1, db2 and 6 more`.
 pub(crate) fn listed(names: &[&str]) -> String {
     match names {
@@ -328,44 +413,32 @@ pub(crate) fn listed(names: &[&str]) -> String {
     }
 }
 
-fn largest_first(shares: impl Iterator<Item = HostShare>) -> Vec<HostShare> {
-    let mut shares: Vec<HostShare> = shares.collect();
+fn whole_step(member: &PoolHost<'_>) -> HostTotal {
+    let (host, rate) = (member.name.to_owned(), member.span.rate);
+    HostTotal { host, rate, p50_ns: None, p99_ns: None }
+}
+
+/// What part of all each host has, the largest first.
+fn shares(hosts: &[HostTotal], all: f64) -> Vec<HostShare> {
+    let share = |host: &HostTotal| HostShare {
+        host: host.host.clone(),
+        share: if all > 0.0 { host.rate / all } else { 0.0 },
+        p50_ns: host.p50_ns,
+        p99_ns: host.p99_ns,
+    };
+    let mut shares: Vec<HostShare> = hosts.iter().map(share).collect();
     shares.sort_by(|a, b| b.share.total_cmp(&a.share));
     shares
 }
 
-/// Storage that at least two machines have in common.
-fn shared_storage(members: &[PoolHost<'_>], is_stated: bool) -> Option<SharedStorage> {
-    if is_stated {
-        return Some(SharedStorage::Stated);
-    }
-    let mut machines: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for member in members {
-        if let Some(storage) = &member.span.storage.device {
-            machines.entry(storage).or_default().insert(member.machine);
-        }
-    }
-    let (storage, _) = machines
-        .into_iter()
-        .filter(|(_, machines)| machines.len() >= 2)
-        .max_by_key(|(_, machines)| machines.len())?;
-    let has_it = |member: &&PoolHost<'_>| member.span.storage.device.as_deref() == Some(storage);
-    let with = members.iter().filter(has_it).count();
-    Some(SharedStorage::Detected(match with == members.len() {
-        true => storage.to_owned(),
-        false => format!("{storage} ({with} of {} hosts)", members.len()),
-    }))
-}
-
-fn doubts(pools: &[Pool<'_>], conditions: &PoolConditions) -> Vec<FleetDoubt> {
+fn doubts(pools: &[StepPool<'_>]) -> Vec<FleetDoubt> {
     let windows = || pools.iter().filter_map(|pool| Some((pool, pool.window?)));
     let doubt = |kind, sentence: String| FleetDoubt { kind, hosts: Vec::new(), sentence };
     let mut doubts = Vec::new();
     // Local drives may be measured one host after the other.
     let by_wall = windows().filter(|(pool, window)| {
-        let is_together = window.length > Nanos::ZERO
-            || shared_storage(&pool.members, conditions.is_shared).is_some();
-        is_together && !window.is_ordered()
+        let is_together = window.length > Nanos::ZERO || pool.shared.is_some();
+        is_together && !window.is_ordered
     });
     if let Some(skew) = by_wall.map(|(_, window)| window.skew).max() {
         let sentence = format!(
@@ -374,14 +447,14 @@ fn doubts(pools: &[Pool<'_>], conditions: &PoolConditions) -> Vec<FleetDoubt> {
         );
         doubts.push(doubt(FleetDoubtKind::Skewed, sentence));
     }
-    let ordered = || windows().filter(|(_, window)| window.is_ordered());
-    let (agreed, free): (Vec<_>, Vec<_>) = ordered().partition(|(_, window)| window.is_agreed());
-    let is_skewed =
-        |(pool, window): &&(&Pool<'_>, CommonWindow)| window.skew_max > skew_limit(&pool.spans());
-    let skews: Vec<Nanos> =
-        agreed.iter().filter(is_skewed).map(|(_, window)| window.skew_max).collect();
-    if let Some(most) = skews.iter().max() {
-        let (steps, all) = (skews.len(), agreed.len());
+    let ordered = || windows().filter(|(_, window)| window.is_ordered);
+    let (agreed, free): (Vec<_>, Vec<_>) = ordered().partition(|(_, window)| window.is_agreed);
+    let mut skewed = agreed.clone();
+    skewed.retain(|(_, window)| window.skew_max > window.skew_limit);
+    let skews = skewed.iter().map(|(_, window)| [window.skew_max, window.skew_limit]);
+    if let Some(skew_and_limit) = skews.max() {
+        let [most, _] = told_apart(skew_and_limit);
+        let (steps, all) = (distinct_steps(&skewed), distinct_steps(&agreed));
         let sentence = format!(
             "{steps} of {all} agreed starts had more than 10 ms, or 1 % of an interval, between \
              hosts: up to {most}"
@@ -389,7 +462,8 @@ fn doubts(pools: &[Pool<'_>], conditions: &PoolConditions) -> Vec<FleetDoubt> {
         doubts.push(doubt(FleetDoubtKind::Skewed, sentence));
     }
     if let Some(most) = free.iter().map(|(_, window)| window.skew).max() {
-        let (steps, all) = (free.len(), pools.len());
+        let all: Vec<(&StepPool<'_>, CommonWindow)> = windows().collect();
+        let (steps, all) = (distinct_steps(&free), distinct_steps(&all));
         let sentence = format!(
             "{steps} of {all} steps were free to start when a host was ready: starts differ by up to \
              {most}"
@@ -400,11 +474,17 @@ fn doubts(pools: &[Pool<'_>], conditions: &PoolConditions) -> Vec<FleetDoubt> {
     doubts
 }
 
+/// A step has a pool for each of its streams and storages.
+fn distinct_steps(pools: &[(&StepPool<'_>, CommonWindow)]) -> usize {
+    let steps = pools.iter().filter_map(|(pool, _)| pool.members.first());
+    steps.map(|member| member.span.step).collect::<BTreeSet<u32>>().len()
+}
+
 /// Filesystems with the same UUID on several machines. They are copies, or hosts would destroy each
 /// other's data, unless their drives are known to be the same.
-fn copied_filesystems(pools: &[Pool<'_>]) -> Vec<FleetDoubt> {
+fn copied_filesystems(pools: &[StepPool<'_>]) -> Vec<FleetDoubt> {
     let mut found: BTreeMap<&str, BTreeMap<&str, &PoolHost<'_>>> = BTreeMap::new();
-    for member in pools.iter().flat_map(|pool| &pool.members) {
+    for member in pools.iter().flat_map(|pool| pool.members.iter().chain(&pool.absent)) {
         if let Some(uuid) = &member.span.storage.filesystem {
             found.entry(uuid).or_default().insert(member.machine, member);
         }

@@ -4,6 +4,8 @@
 //! Nothing in a folder is trusted. A host whose folder cannot be read is reported as such, and the
 //! others count.
 
+mod cut_runs;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fmt;
@@ -16,15 +18,16 @@ use durio_record::fleet::{
     CampaignEvent, CampaignFolder, HostState, ReadLines, TimedCampaignEvent, check_name,
     named_folders,
 };
-use durio_record::{FolderName, file_names};
+use durio_record::{FolderName, RecordError, file_names};
 
 use crate::analyse::{MeasuredRun, load_run, sentence};
 use crate::pooled::{CampaignTimes, HostRecord, Loss, PoolConditions, listed, pool};
 use crate::screen::judge_hosts;
 use crate::{
-    FLEET_SCHEMA, FleetDoubt, FleetDoubtKind, FleetFindings, HostFindings, HostOutcome,
+    FLEET_SCHEMA, FleetDoubt, FleetDoubtKind, FleetFindings, HostFindings, HostOutcome, HostRun,
     HostVerdict, ScreeningPower,
 };
+use cut_runs::{given_up, newest_complete};
 
 /// Reasons that are listed one by one; a hostile folder has any number of bad names.
 const REASONS_MAX: usize = 20;
@@ -120,6 +123,8 @@ struct FoundRuns {
     asked: Vec<String>,
     /// The last state of each, with its reason.
     states: BTreeMap<String, (HostState, Option<String>)>,
+    /// Runs that a campaign ordered on each host, without those that confirm suspects.
+    passes: usize,
     times: CampaignTimes,
     runs: Vec<FoundRun>,
     /// Runs by their real paths: the same one twice is not a repeat.
@@ -154,21 +159,13 @@ impl FoundRuns {
         let known: BTreeSet<String> = self.asked.iter().cloned().collect();
         self.asked.extend(manifest.hosts.iter().filter(|host| !known.contains(*host)).cloned());
         let asked: BTreeSet<&String> = manifest.hosts.iter().collect();
-        match campaign.changes() {
-            Ok(ReadLines { lines, damage, .. }) => {
-                let states = lines.into_iter().map(|line| (line.host, (line.state, line.reason)));
-                self.states.extend(states.filter(|(host, _)| asked.contains(host)));
-                self.refused.extend(damage);
-            }
-            Err(error) => self.refused.push(sentence(&error)),
-        }
-        match campaign.events() {
-            Ok(ReadLines { lines, damage, .. }) => {
-                self.times.add(campaign_times(&lines));
-                self.refused.extend(damage);
-            }
-            Err(error) => self.refused.push(sentence(&error)),
-        }
+        let (changes, events) = (self.lines(campaign.changes()), self.lines(campaign.events()));
+        self.passes = self.passes.max(ordered_passes(manifest.policy.repeats, &events));
+        let is_confirming = confirmations(&events);
+        let changes = changes.into_iter();
+        let changes = changes.filter(|line| asked.contains(&line.host) && !is_confirming(line.at));
+        self.states.extend(changes.map(|line| (line.host, (line.state, line.reason))));
+        self.times.add(campaign_times(&events));
         match campaign.host_folders() {
             Ok(found) => {
                 self.refused.extend(found.refused);
@@ -183,6 +180,19 @@ impl FoundRuns {
                 }
             }
             Err(error) => self.refused.push(sentence(&error)),
+        }
+    }
+
+    fn lines<T>(&mut self, read: Result<ReadLines<T>, RecordError>) -> Vec<T> {
+        match read {
+            Ok(ReadLines { lines, damage, .. }) => {
+                self.refused.extend(damage);
+                lines
+            }
+            Err(error) => {
+                self.refused.push(sentence(&error));
+                Vec::new()
+            }
         }
     }
 
@@ -273,7 +283,12 @@ impl FoundRuns {
 
     fn host(&self, runs: Vec<MeasuredRun>, name: String) -> HostFindings {
         let (outcome, reason) = self.outcome(&name, &runs);
-        let newest = runs.iter().rev().find(|run| !run.run.is_confirmation).or(runs.last());
+        let main = runs.iter().rev().find(|run| !run.run.is_confirmation);
+        let newest = newest_complete(&runs).or(main).or(runs.last());
+        let is_judged = |run: &HostRun| {
+            let is_complete = run.is_confirmation || run.state == RunState::Complete;
+            outcome != HostOutcome::Measured || is_complete
+        };
         HostFindings {
             outcome,
             reason,
@@ -284,26 +299,31 @@ impl FoundRuns {
             unsteady: Vec::new(),
             shrunk_factor: 1.0,
             rate_over_time: newest.map_or_else(Vec::new, |run| run.rate_over_time.clone()),
-            runs: runs.into_iter().map(|run| run.run).collect(),
+            runs: runs
+                .into_iter()
+                .map(|MeasuredRun { run, .. }| match is_judged(&run) {
+                    true => run,
+                    // The host is judged by its complete runs.
+                    false => HostRun { figures: Vec::new(), ..run },
+                })
+                .collect(),
             name,
         }
     }
 
     fn outcome(&self, name: &str, runs: &[MeasuredRun]) -> (HostOutcome, Option<String>) {
+        if self.has_complete_run(name, runs) {
+            return (HostOutcome::Measured, None);
+        }
         let state = self.states.get(name);
         let reason_or = |words: &str| {
             let reason = state.and_then(|(_, reason)| reason.clone());
             Some(reason.unwrap_or_else(|| words.to_owned()))
         };
-        let failed = self.failed.iter().find(|failed| failed.host == name);
-        match state.map(|(state, _)| *state) {
-            Some(HostState::Lost) => return (HostOutcome::Lost, reason_or("it fell silent")),
-            Some(HostState::Refused) => return (HostOutcome::Refused, reason_or("it was refused")),
-            Some(HostState::Failed) => {
-                return (HostOutcome::Failed, reason_or("durio failed there"));
-            }
-            _ => {}
+        if let Some((outcome, words)) = state.and_then(|(state, _)| given_up(*state)) {
+            return (outcome, reason_or(words));
         }
+        let failed = self.failed.iter().find(|failed| failed.host == name);
         if let Some(failed) = failed {
             let outcome = match (runs.is_empty(), failed.is_unreadable) {
                 (true, false) => HostOutcome::Missing,
@@ -346,6 +366,7 @@ impl FoundRuns {
             format!("{hosts} ran other steps or sizes than the {most} with the most common plan")
         }));
         doubts.extend(machine_doubts(records));
+        doubts.extend(self.cut_runs(records));
         let is_lost = |(_, (state, _)): &(&String, &(HostState, _))| *state == HostState::Lost;
         let lost: Vec<String> =
             self.states.iter().filter(is_lost).map(|(host, _)| host.clone()).collect();
@@ -361,24 +382,61 @@ impl FoundRuns {
         };
         doubts.extend(self.refused.iter().take(REASONS_MAX).cloned().map(contradiction));
         if let Some(more @ 1..) = self.refused.len().checked_sub(REASONS_MAX) {
-            let more = counted(more as u64, "more name or file");
+            let more = counted(more as u64, "more name");
             doubts.push(contradiction(format!("{more} passed over for such reasons")));
         }
         doubts
     }
 }
 
-/// The losses of a campaign, each with the barriers around it, the ordered starts, and the stops.
+/// The runs of each host that were ordered without a label; labels are those of confirmations.
+fn ordered_passes(repeats: u32, events: &[TimedCampaignEvent]) -> usize {
+    let passes = events.iter().filter_map(|line| match &line.event {
+        CampaignEvent::PassStarted { label, passes, .. } if label.is_empty() => Some(*passes),
+        _ => None,
+    });
+    passes.chain([repeats]).max().map_or(0, |passes| passes as usize)
+}
+
+/// Whether suspects were confirmed at a time: what happens to a host then does not change how it ended
+/// the campaign.
+fn confirmations(events: &[TimedCampaignEvent]) -> impl Fn(Nanos) -> bool {
+    let start = |line: &TimedCampaignEvent| match &line.event {
+        CampaignEvent::PassStarted { label, .. } => Some((line.at, !label.is_empty())),
+        _ => None,
+    };
+    let starts: Vec<(Nanos, bool)> = events.iter().filter_map(start).collect();
+    move |at| {
+        let started = starts.partition_point(|(start, _)| *start <= at);
+        let last = started.checked_sub(1).and_then(|last| starts.get(last));
+        last.is_some_and(|(_, is_confirmation)| *is_confirmation)
+    }
+}
+
+/// The losses of a campaign's newest pass, each with the barriers around it, the ordered starts, and
+/// the stops.
 fn campaign_times(events: &[TimedCampaignEvent]) -> CampaignTimes {
     let mut times = CampaignTimes::default();
-    let mut step = None;
+    let (mut step, mut pass, mut is_pooled) = (None, 0, true);
     for TimedCampaignEvent { at, event } in events {
         match event {
+            CampaignEvent::PassStarted { label, number, .. } => {
+                // Runs that confirm suspects are not pooled, and an earlier pass is only collected.
+                is_pooled = label.is_empty() && *number >= pass;
+                if is_pooled && *number > pass {
+                    (step, pass) = (None, *number);
+                }
+            }
+            _ if !is_pooled => {}
             // The last attempt is the one that hosts started by.
             CampaignEvent::BarrierOrdered { step, start_ns, .. } => {
                 times.orders.insert(*step, Nanos::new(*start_ns));
             }
             CampaignEvent::BarrierPassed { step: passed, .. } => {
+                if step.is_none() {
+                    // Hosts that were lost in earlier passes load no step of this one.
+                    times.losses.clear();
+                }
                 let open = times.losses.iter_mut().filter(|loss| loss.next_step.is_none());
                 open.for_each(|loss| loss.next_step = Some(*passed));
                 step = Some(*passed);

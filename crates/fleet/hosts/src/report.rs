@@ -5,13 +5,15 @@
 
 mod answer;
 mod charts;
+mod pooled;
 mod tables;
 
 use std::collections::BTreeSet;
 
 use durio_base::counted;
-use durio_report::document::{Cell, DetailLevel, Document, LabelledFact, Section, Table, Tone};
-use durio_report::figures::{factor, mean_latency, rate, rate_bare, share};
+use durio_record::OperationName;
+use durio_report::document::{Cell, DetailLevel, Document, Section, Table, Tone};
+use durio_report::figures::{factor, rate_bare, share};
 use durio_report::{CaseOutcome, Report, Summary, TestCase};
 use serde::Serialize;
 
@@ -19,7 +21,7 @@ use crate::goals::{FleetGoal, NAMED_MAX, figure_value, first_of};
 use crate::{
     DifferingFact, FigureKey, FleetFindings, GroupFigure, GroupFindings, HostEvidence,
     HostFindings, HostOutcome, HostStatistic, HostVerdict, PooledFindings, ScreeningMethod,
-    SharedFact, SharedStorage,
+    SharedFact,
 };
 
 /// Lines of a screen.
@@ -29,7 +31,7 @@ const LINE_CHARACTERS: usize = 80;
 /// Lines of the title, of the table of the fleet, and of the frame of the table of hosts.
 const FIXED_LINES: usize = 1 + 9 + 5;
 /// Lines of the figures of shared storage.
-const SHARED_LINES: usize = 9;
+const SHARED_LINES: usize = 11;
 /// Lines of the table of hosts that are always there, and the most of its rows.
 const HOST_LINES_MIN: usize = 3;
 const HOST_ROWS_MAX: usize = 20;
@@ -39,8 +41,6 @@ const HOST_ROW_CHARACTERS: usize = 44;
 const HOST_ROWS_DETAIL: usize = 100;
 /// Characters of a reason or a doubt; JSON has the whole of it.
 const TEXT_MAX: usize = 200;
-/// Workloads of all hosts that are drawn; more make a page of a thousand hosts too large.
-const POOLED_CHARTS_MAX: usize = 3;
 /// Room for the number of texts that are left out.
 const MORE_CHARACTERS: usize = 16;
 
@@ -96,10 +96,10 @@ fn document(findings: &FleetFindings, goals: &[FleetGoal]) -> Document {
     budget.take(sentence.chars().count(), 0);
     document.push(named_hosts(&view, goals, &mut budget));
     document.push(fleet(&view));
-    document.push(pooled(&view, "Shared storage", true));
+    document.push(pooled::section(&view, "Shared storage", true));
     document.push(hosts_table(&view, HOST_LINES_MIN + budget.0));
     document.push(groups(findings));
-    document.push(pooled(&view, "All hosts together", false));
+    document.push(pooled::section(&view, "All hosts together", false));
     charts::sections(&view).into_iter().for_each(|section| document.push(section));
     document.records = tables::records(findings, goals);
     document
@@ -138,20 +138,25 @@ impl<'f> FleetView<'f> {
     fn headline(&self) -> Option<&'f GroupFigure> {
         let figures = &self.findings.groups.first()?.figures;
         let rates = || figures.iter().filter(|figure| figure.key.statistic == HostStatistic::Rate);
-        let is_commit =
-            |figure: &&GroupFigure| figure.key.operation == durio_record::OperationName::Commit;
+        let is_commit = |figure: &&GroupFigure| figure.key.operation == OperationName::Commit;
         rates().find(is_commit).or_else(|| rates().next()).or_else(|| figures.first())
     }
 
-    /// Hosts of the same group, without this one.
-    fn like(&self, host: &HostFindings) -> usize {
+    /// The other hosts of its group that have the figure.
+    fn like(&self, host: &HostFindings, key: &FigureKey) -> usize {
         let group = host.group.and_then(|group| self.findings.groups.get(group));
-        group.map_or(0, |group| group.hosts.saturating_sub(1))
+        let figure = group.and_then(|group| group.figures.iter().find(|known| known.key == *key));
+        figure.map_or(0, |figure| figure.hosts.saturating_sub(1))
     }
 
-    /// `commit rate 1.34 × lower than 199 like it`.
+    /// `commit rate 1.34 × lower than 199 like it`; fresh runs are compared with those of the hosts
+    /// that made some at the same time.
     fn effect(&self, host: &HostFindings, evidence: &HostEvidence) -> String {
-        format!("{} than {} like it", self.short_effect(evidence), self.like(host))
+        let others = match evidence.is_confirmed {
+            true => "others like it at the same time".to_owned(),
+            false => format!("{} like it", self.like(host, &evidence.key)),
+        };
+        format!("{} than {others}", self.short_effect(evidence))
     }
 
     /// `commit rate 1.34 × lower`.
@@ -162,10 +167,12 @@ impl<'f> FleetView<'f> {
     /// A host with the evidence against it.
     fn evidence(&self, host: &HostFindings) -> String {
         let Some(evidence) = host.evidence.first() else { return host.name.clone() };
-        let interval = match evidence.interval {
-            Some([low, high]) => format!(" ({low:.2} to {high:.2})"),
-            None => String::new(),
-        };
+        let ends = evidence.interval.map(|[low, high]| match evidence.factor >= 1.0 {
+            true => [low, high],
+            false => [1.0 / high, 1.0 / low],
+        });
+        let interval =
+            ends.map_or_else(String::new, |[low, high]| format!(" ({low:.2} to {high:.2})"));
         let value = figure_value(evidence.key.statistic, evidence.value);
         format!("{}: {}{interval}, {value}", host.name, self.effect(host, evidence))
     }
@@ -196,13 +203,21 @@ impl<'f> FleetView<'f> {
     }
 }
 
-/// The workload's operation; the workload alone where it is called so.
 fn operation(key: &FigureKey) -> String {
-    let operation = key.operation.name();
-    match key.workload == operation {
-        true => operation.to_owned(),
-        false => format!("{} {operation}", key.workload),
+    operation_of(&key.workload, key.operation)
+}
+
+/// The workload's operation; the workload alone where it is called so.
+fn operation_of(workload: &str, operation: OperationName) -> String {
+    match operation.name() {
+        name if name == workload => name.to_owned(),
+        name => format!("{workload} {name}"),
     }
+}
+
+fn pooled_label(pooled: &PooledFindings) -> String {
+    let name = operation_of(&pooled.workload, pooled.operation);
+    if pooled.target.is_empty() { name } else { format!("{name} at {}", pooled.target) }
 }
 
 const fn statistic(statistic: HostStatistic) -> &'static str {
@@ -231,21 +246,23 @@ fn test_case(goal: &FleetGoal, host: &str) -> TestCase {
     TestCase { class: goal.goal.clone(), name: host.to_owned(), outcome }
 }
 
-/// `1.34 × lower` for a rate, `1.34 × higher` for a latency.
+/// `1.34 × lower` for a rate, `1.34 × higher` for a latency; the opposite for a host that is better,
+/// as one that was cleared may be.
 fn worse(key: &FigureKey, times: f64) -> String {
-    let way = if key.statistic.is_higher_better() { "lower" } else { "higher" };
-    format!("{} {way}", factor(times))
+    let is_lower = key.statistic.is_higher_better() == (times >= 1.0);
+    let way = if is_lower { "lower" } else { "higher" };
+    format!("{} {way}", factor(times.max(1.0 / times)))
 }
 
-/// The word of an outcome or a verdict, as JSON has it: `not judged`.
-fn word(of_host: &impl Serialize) -> String {
-    Cell::saved(of_host).shown().replace('_', " ")
+/// The word as JSON has it, with spaces: `not judged`.
+pub(crate) fn word(value: &impl Serialize) -> String {
+    Cell::saved(value).shown().replace('_', " ")
 }
 
 /// The verdict of a host, or why it has none.
 fn host_word(host: &HostFindings) -> (Tone, String) {
     let tone = match host.verdict {
-        HostVerdict::NotJudged if host.outcome != HostOutcome::Measured => {
+        HostVerdict::NotJudged | HostVerdict::Alike if host.outcome != HostOutcome::Measured => {
             return (Tone::Warning, word(&host.outcome));
         }
         HostVerdict::Slow => Tone::Bad,
@@ -319,10 +336,7 @@ fn named_hosts(view: &FleetView<'_>, goals: &[FleetGoal], budget: &mut LineBudge
     if let Some(figure) = view.headline() {
         let hosts = counted(figure.hosts as u64, "host");
         let label = format!("{}, median of {hosts}", operation_unit(&figure.key));
-        let value = match figure.key.statistic {
-            HostStatistic::Rate => rate_bare(figure.median),
-            other => figure_value(other, figure.median),
-        };
+        let value = bare_value(figure.key.statistic, figure.median);
         section.toned_at(DetailLevel::Headline, Tone::Plain, &label, value);
     }
     let unsteady = view.with_verdict(HostVerdict::Unsteady).map(|host| view.scatter(host));
@@ -353,6 +367,14 @@ fn operation_unit(key: &FigureKey) -> String {
     match key.statistic {
         HostStatistic::Rate => format!("{}s/s", operation(key)),
         other => format!("{} {}", operation(key), statistic(other)),
+    }
+}
+
+/// A value next to its [`operation_unit`].
+fn bare_value(statistic: HostStatistic, value: f64) -> String {
+    match statistic {
+        HostStatistic::Rate => rate_bare(value),
+        other => figure_value(other, value),
     }
 }
 
@@ -483,7 +505,7 @@ fn groups(findings: &FleetFindings) -> Section {
 
 fn group_text(group: &GroupFindings) -> String {
     let method = match group.method {
-        ScreeningMethod::TooFew => "not judged: fewer than 5 hosts",
+        ScreeningMethod::TooFew => "not judged: fewer than 5 hosts with results",
         ScreeningMethod::LeaveOneOut => "each against the others: Student's t, Holm",
         ScreeningMethod::Robust => "each against the median: MAD, Benjamini-Hochberg",
     };
@@ -491,85 +513,4 @@ fn group_text(group: &GroupFindings) -> String {
         group.facts.iter().map(|(name, value)| format!("{name} {value}")).collect();
     let hosts = counted(group.hosts as u64, "host");
     format!("{hosts} ({method}): {}", facts.join(", "))
-}
-
-/// Workloads of all hosts taken together: on storage that they share, or on local drives.
-fn pooled(view: &FleetView<'_>, heading: &str, is_shared: bool) -> Section {
-    let mut section = match is_shared {
-        true => Section::new(heading),
-        false => Section::detail(heading),
-    };
-    let all = view.findings.pooled.iter().filter(|pooled| pooled.shared.is_some() == is_shared);
-    for (at, pooled) in all.enumerate() {
-        // A screen has room for one.
-        let level = if at == 0 { DetailLevel::Summary } else { DetailLevel::Detail };
-        let mut label = workload_label(pooled);
-        for text in pooled_texts(pooled) {
-            let fact = LabelledFact::new(Tone::Plain, &std::mem::take(&mut label), text);
-            section.fact_at(level, fact);
-        }
-        if at < POOLED_CHARTS_MAX {
-            section.charts(charts::pooled(pooled));
-        }
-    }
-    section
-}
-
-fn workload_label(pooled: &PooledFindings) -> String {
-    let operation = pooled.operation.name();
-    let name = match pooled.workload == operation {
-        true => operation.to_owned(),
-        false => format!("{} {operation}", pooled.workload),
-    };
-    if pooled.target.is_empty() { name } else { format!("{name} at {}", pooled.target) }
-}
-
-/// Rate and latencies of all hosts, the numbers that a sum of reports would give, and the shares.
-fn pooled_texts(pooled: &PooledFindings) -> Vec<String> {
-    let seconds = |seconds: f64| mean_latency(seconds * 1e9);
-    let rate_text = match (pooled.rate, &pooled.no_rate) {
-        (Some(together), _) => format!("{} of {} hosts together", rate(together), pooled.hosts),
-        (None, Some(why)) => format!("no rate of {} hosts together: {why}", pooled.hosts),
-        (None, None) => format!("no rate of {} hosts together", pooled.hosts),
-    };
-    let latency = pooled.latency.as_ref().map_or_else(String::new, |all| {
-        let named = [("p50", all.p50_ns), ("p99", all.p99_ns), ("p99.9", all.p99_9_ns)];
-        let known = named.into_iter().filter_map(|(name, nanos)| Some((name, nanos?)));
-        let texts =
-            known.map(|(name, nanos)| format!(", {name} {}", durio_base::Nanos::new(nanos)));
-        texts.collect()
-    });
-    let window = format!(
-        "in the {} that all ran, from starts {} apart",
-        seconds(pooled.window_seconds),
-        seconds(pooled.skew_seconds)
-    );
-    let mean = pooled.mean_of_p99_ns.map_or_else(String::new, |nanos| {
-        format!(
-            "; the mean of their p99, {}, is a latency that no request had",
-            mean_latency(nanos)
-        )
-    });
-    let sum = rate(pooled.sum_of_rates);
-    let mut texts = vec![
-        format!("{rate_text}{latency}, {window}"),
-        format!("the sum of the hosts' rates, {sum}, counts time in which not all ran{mean}"),
-    ];
-    if let (Some(most), Some(least)) = (pooled.shares.first(), pooled.shares.last()) {
-        texts.push(format!(
-            "fairness {:.2} (Jain's index, 1 is equal): {} has {}, {} {}",
-            pooled.fairness,
-            most.host,
-            share(most.share),
-            least.host,
-            share(least.share)
-        ));
-    }
-    texts.extend(pooled.shared.as_ref().map(|shared| match shared {
-        SharedStorage::Stated => "shared, as the spec says".to_owned(),
-        SharedStorage::Detected(identity) => {
-            format!("shared: the same identity on all of them, {}", cut(identity, TEXT_MAX))
-        }
-    }));
-    texts
 }

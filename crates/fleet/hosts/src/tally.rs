@@ -6,7 +6,8 @@
 use std::path::Path;
 
 use durio_analyse::{distribution, is_cut_short};
-use durio_base::stats::least_squares::float;
+use durio_base::Nanos;
+use durio_base::stats::least_squares::{count, float};
 use durio_plan::Step;
 use durio_record::{Event, Interval, Latency, Phase, RunFolder};
 
@@ -140,6 +141,8 @@ pub(crate) struct Totals {
     pub(crate) latency: Latency,
     pub(crate) lacks_histograms: bool,
     pub(crate) hosts: Vec<HostTotal>,
+    /// The shortest time that the whole intervals of one of the hosts cover.
+    pub(crate) counted_min: Option<Nanos>,
     /// Hosts without a whole interval in the window.
     pub(crate) empty: Vec<String>,
     /// The rate of each second, and the hosts that are in it.
@@ -152,6 +155,8 @@ impl Totals {
             self.empty.push(host.to_owned());
             return;
         }
+        let counted = Nanos::new(tally.covered_ns);
+        self.counted_min = Some(self.counted_min.map_or(counted, |least| least.min(counted)));
         let own = distribution(&tally.latency).filter(|_| !tally.lacks_histograms);
         self.hosts.push(HostTotal {
             host: host.to_owned(),
@@ -171,13 +176,14 @@ impl Totals {
         }
     }
 
-    /// The rates from the first to the last second that all `hosts` are in: where one is missing the
-    /// rate would seem to fall.
-    pub(crate) fn rate_over_time(&self, hosts: usize) -> Vec<f64> {
+    /// The rates from the first to the last second that all `hosts` are in, and which second of the
+    /// window is the first: where one is missing the rate would seem to fall.
+    pub(crate) fn rate_over_time(&self, hosts: usize) -> (f64, Vec<f64>) {
         let is_full = |second: &(f64, usize)| second.1 == hosts;
         let first = self.seconds.iter().position(is_full).unwrap_or_default();
         let behind = self.seconds.iter().rposition(is_full).map_or(first, |last| last + 1);
-        self.seconds.get(first..behind).into_iter().flatten().map(|second| second.0).collect()
+        let rates = self.seconds.get(first..behind).into_iter().flatten().map(|second| second.0);
+        (count(first), rates.collect())
     }
 }
 
@@ -187,7 +193,82 @@ fn per_second(operations: f64, nanos: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use durio_plan::{Limit, Role};
+    use durio_record::{Exact, OperationName, OperationRecord};
+    use testkit::{plans, runs};
+
     use super::*;
+    use crate::window::AlignedStart;
+    use crate::window::tests::span;
+
+    /// The counts of a host with this interval, of a window of seconds 1 to 5.
+    fn tallied(interval: &Interval) -> PooledCounts {
+        let second = Nanos::from_secs(1);
+        let span = span(AlignedStart { wall: Some(0), ..AlignedStart::default() }, second);
+        let window = CommonWindow::new(&[&span, &span], false).unwrap();
+        let limit = Limit::Duration(Nanos::from_secs(5));
+        let plan = plans::campaign(&[(0, Role::Measure, limit)], 1, 1);
+        let mut tally = PooledCounts::new(&window);
+        tally.add(&WantedStep { pool: 0, span: &span, window }, interval, &plan.steps[0]);
+        tally
+    }
+
+    #[test]
+    fn latencies_begin_with_the_intended_start_and_need_their_histograms() {
+        let closed = runs::operation(OperationName::Read, &[(100_000, 400)]);
+        let response = Some(runs::latency(&[(300_000, 400)]));
+        let open = OperationRecord { response, ..closed.clone() };
+        let mut lost = closed.clone();
+        lost.service = Latency::default();
+        lost.service.exact =
+            Exact { count: 400, sum_ns: 40_000_000, min_ns: 100_000, max_ns: 100_000 };
+        let other = OperationRecord { operation: OperationName::Write, ..closed.clone() };
+        let mut totals = Totals::default();
+        for (host, operations) in
+            [("closed", vec![closed]), ("open", vec![open]), ("other", vec![other])]
+        {
+            totals.add(host, &tallied(&runs::interval(2, operations)));
+        }
+        assert!(!totals.lacks_histograms);
+        totals.add("lost", &tallied(&runs::interval(2, vec![lost])));
+        assert!(totals.lacks_histograms);
+        let found: Vec<_> =
+            totals.hosts.iter().map(|host| (host.host.as_str(), host.rate, host.p50_ns)).collect();
+        let expected = [
+            ("closed", 400.0, Some(100_000)),
+            ("open", 400.0, Some(300_000)),
+            ("other", 0.0, None),
+            ("lost", 400.0, None),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(totals.latency, runs::latency(&[(100_000, 400), (300_000, 400)]));
+    }
+
+    #[test]
+    fn the_ramp_and_a_rest_of_less_than_half_an_interval_do_not_count() {
+        let read = || vec![runs::operation(OperationName::Read, &[(100_000, 400)])];
+        let until =
+            |millis| Interval { to: Nanos::from_millis(millis), ..runs::interval(2, read()) };
+        let counts = |interval: &Interval| {
+            let tally = tallied(interval);
+            (tally.count, tally.covered_ns)
+        };
+        assert_eq!(counts(&until(2500)), (400, 500_000_000));
+        assert_eq!(counts(&until(2499)), (0, 0));
+        assert_eq!(counts(&Interval { phase: Phase::Ramp, ..until(3000) }), (0, 0));
+        let mut totals = Totals::default();
+        totals.add("db1", &tallied(&until(2500)));
+        totals.add("db2", &tallied(&until(2499)));
+        assert_eq!((totals.hosts.len(), totals.empty), (1, vec!["db2".to_owned()]));
+        assert_eq!(totals.hosts[0].rate, 800.0);
+        let mut totals = Totals::default();
+        let counted_min = [2499, 3000, 2500, 3000].map(|millis| {
+            totals.add("db", &tallied(&until(millis)));
+            totals.counted_min
+        });
+        let millis = |millis| Some(Nanos::from_millis(millis));
+        assert_eq!(counted_min, [None, millis(1000), millis(500), millis(500)]);
+    }
 
     #[test]
     fn operations_are_divided_among_the_seconds_that_an_interval_covers() {

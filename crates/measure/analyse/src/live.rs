@@ -96,23 +96,9 @@ impl StepSoFar {
 mod tests {
     use super::*;
     use crate::tests::sample::sample;
-    use durio_base::Bytes;
     use durio_record::OperationName;
     use durio_workload::{PerMille, SyncPolicy};
-
-    fn record(operation: OperationName, count: u64) -> OperationRecord {
-        let mut service = Latency::default();
-        (0..count).for_each(|_| service.record(1000));
-        OperationRecord {
-            operation,
-            bytes: Bytes::ZERO,
-            service,
-            submit: None,
-            completion: None,
-            response: None,
-            fio_bins: Vec::new(),
-        }
-    }
+    use testkit::runs;
 
     fn mixed() -> Plan {
         let mut plan = sample().plan;
@@ -122,20 +108,11 @@ mod tests {
     }
 
     fn interval(index: u64, length: Nanos) -> Event {
-        let from = Nanos::from_secs(index);
-        Event::Interval(Interval {
-            step: 0,
-            repeat: 0,
-            round: 0,
-            stream: 0,
-            target: 0,
-            phase: Phase::Measure,
-            index,
-            from,
-            to: Nanos::new(from.get() + length.get()),
-            unwatched_max: None,
-            operations: vec![record(OperationName::Read, 70), record(OperationName::Write, 30)],
-        })
+        let [reads, writes] = [(OperationName::Read, 70), (OperationName::Write, 30)]
+            .map(|(name, count)| runs::operation(name, &[(1000, count)]));
+        let second = runs::interval(index, vec![reads, writes]);
+        let to = Nanos::new(second.from.get() + length.get());
+        Event::Interval(Interval { to, ..second })
     }
 
     #[test]

@@ -295,6 +295,13 @@ fn seconds(step: &Step) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use durio_base::Bytes;
+    use durio_plan::{
+        ClockChoice, EngineKind, Load, PLAN_SCHEMA, Purpose, Role, Target, TargetKind,
+    };
+    use durio_record::TimedEvent;
+    use durio_workload::Workload;
+
     use super::*;
 
     /// The orders in what was sent before a hang-up, and the reason for the end.
@@ -353,5 +360,156 @@ mod tests {
         wished.stop.set();
         wished.end("closed");
         assert_eq!(wished.reason.get(), None);
+    }
+
+    fn plan() -> Plan {
+        let target = Target {
+            name: "data".to_owned(),
+            location: None,
+            kind: TargetKind::NullDevice { path: "/dev/zero".into() },
+            size: Bytes::from_mib(1),
+            destroy: false,
+        };
+        Plan {
+            schema: PLAN_SCHEMA,
+            purpose: Purpose::Run,
+            seed: 1,
+            clock: ClockChoice::Auto,
+            targets: vec![target],
+            steps: Vec::new(),
+            campaign: None,
+            thresholds: Vec::new(),
+        }
+    }
+
+    fn step(index: u32, section: Option<u32>, limit: Limit) -> Step {
+        let workload = Workload { name: "commit".to_owned(), ..Workload::default() };
+        let load = Load::new(0, workload, EngineKind::Null);
+        let ramp = Nanos::from_millis(500);
+        Step { index, section, ramp, ..Step::new(Role::Measure, load, limit, Nanos::from_secs(1)) }
+    }
+
+    fn order(at: u64, others: &str) -> String {
+        format!("{{\"start\":{{\"at_ns\":{at},\"offset_ns\":-3,\"bound_ns\":9{others}}}}}")
+    }
+
+    fn start_at(at: u64) -> StepStart {
+        StepStart::At(GateOrder { at: Nanos::new(at), offset_ns: -3, bound_ns: 9 })
+    }
+
+    /// A gate, and its other end.
+    fn opened(stop: &StopFlag) -> (StartGate, BufReader<UnixStream>) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        theirs.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        (StartGate::open(&ours, stop).unwrap(), BufReader::new(theirs))
+    }
+
+    /// When a step starts that asks and gets this order, and the line by which it asks.
+    fn exchanged(
+        (gate, other): &mut (StartGate, BufReader<UnixStream>),
+        step: &Step,
+        order: &str,
+    ) -> (StepStart, String) {
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(move || {
+                let mut line = String::new();
+                other.read_line(&mut line).unwrap();
+                other.get_mut().write_all(format!("{order}\n").as_bytes()).unwrap();
+                line
+            });
+            (gate.step_ready(&plan(), step, 3), asked.join().unwrap())
+        })
+    }
+
+    #[test]
+    fn a_start_is_24_h_ahead_at_most() {
+        for (seconds, is_accepted) in [(86_399, true), (86_401, false)] {
+            let stop = StopFlag::default();
+            let mut ends = opened(&stop);
+            let at = MonotonicClock.now().0 + seconds * 1_000_000_000;
+            let limit = Limit::Operations(1);
+            let (start, _) = exchanged(&mut ends, &step(0, None, limit), &order(at, ""));
+            let expected = if is_accepted { start_at(at) } else { StepStart::Aborted };
+            assert_eq!((start, stop.is_set()), (expected, !is_accepted), "{seconds} s");
+            let reason = "the gate ordered a start more than 24 h ahead";
+            assert_eq!(ends.0.reason(), (!is_accepted).then_some(reason));
+        }
+    }
+
+    #[test]
+    fn a_step_that_is_ready_tells_its_place_and_its_time_with_the_ramp() {
+        let (volume, duration) = (Bytes::from_mib(1), Nanos::from_secs(3));
+        for (limit, seconds) in [
+            (Limit::Duration(duration), "3.5"),
+            (Limit::VolumeWithin { volume, duration }, "null"),
+            (Limit::Operations(9), "null"),
+        ] {
+            let mut ends = opened(&StopFlag::default());
+            let (_, line) = exchanged(&mut ends, &step(7, Some(2), limit), &order(1, ""));
+            let expected = format!(
+                "{{\"ready\":{{\"step\":7,\"section\":2,\"round\":3,\"workload\":\"commit\",\
+                 \"target\":\"data\",\"seconds\":{seconds}}}}}\n"
+            );
+            assert_eq!(line, expected);
+        }
+    }
+
+    #[test]
+    fn the_steps_of_a_section_are_free_until_another_order_and_a_timetable_goes_before() {
+        let mut ends = opened(&StopFlag::default());
+        let limit = Limit::Operations(1);
+        let others = ",\"free\":\"section\",\"timetable\":[{\"step\":5,\"at_ns\":77}]";
+        let (start, _) = exchanged(&mut ends, &step(1, None, limit), &order(10, others));
+        assert_eq!(start, start_at(10));
+        let mut ready =
+            |index, section| ends.0.step_ready(&plan(), &step(index, section, limit), 3);
+        // A plan without sections counts as one.
+        assert_eq!((ready(2, Some(0)), ready(5, Some(0))), (StepStart::Now, start_at(77)));
+        // Its time is used up.
+        assert_eq!(ready(5, Some(0)), StepStart::Now);
+        let (start, line) = exchanged(&mut ends, &step(6, Some(1), limit), &order(20, ""));
+        assert_eq!((start, line.is_empty()), (start_at(20), false));
+        // That order freed none.
+        let (start, line) = exchanged(&mut ends, &step(7, Some(1), limit), &order(30, ""));
+        assert_eq!((start, line.is_empty()), (start_at(30), false));
+    }
+
+    #[test]
+    fn an_order_before_a_step_is_ready_ends_the_run() {
+        let stop = StopFlag::default();
+        let (mut gate, _other) = opened(&stop);
+        let (sender, orders) = sync_channel(1);
+        let GateLine::Start(line) = serde_json::from_str(&order(1, "")).unwrap() else {
+            panic!("a start")
+        };
+        sender.send(line).unwrap();
+        gate.orders = orders;
+        let start = gate.step_ready(&plan(), &step(0, None, Limit::Operations(1)), 0);
+        assert_eq!((start, stop.is_set()), (StepStart::Aborted, true));
+        assert_eq!(gate.reason(), Some("the gate ordered a start that no step waited for"));
+    }
+
+    #[test]
+    fn the_end_of_the_step_that_was_started_is_told_once_with_its_outcome() {
+        let (mut gate, _other) = opened(&StopFlag::default());
+        let mut ended = |text: &str| {
+            let event = TimedEvent::read(text.as_bytes()).unwrap().event;
+            gate.running.get_or_insert(4);
+            let told = gate.ended(&event).map(|message| serde_json::to_string(&message).unwrap());
+            (told, gate.running())
+        };
+        let told =
+            |outcome: &str| Some(format!("{{\"ended\":{{\"step\":4,\"outcome\":\"{outcome}\"}}}}"));
+        let end = |step: u32| {
+            format!(
+                r#"{{"at_ns":1,"event":"step_ended","step":{step},"outcome":"complete","measured_ns":5,"cpu":null,"devices":[]}}"#
+            )
+        };
+        assert_eq!(ended(&end(4)), (told("complete"), None));
+        assert_eq!(ended(&end(3)), (None, Some(4)), "it prepared");
+        let declined = r#"{"at_ns":1,"event":"step_declined","step":4,"message":"no"}"#;
+        assert_eq!(ended(declined), (told("failed"), None));
+        let cut = r#"{"at_ns":1,"event":"run_ended","outcome":"interrupted","memory_max_bytes":1}"#;
+        assert_eq!(ended(cut), (told("interrupted"), None));
     }
 }

@@ -23,6 +23,7 @@ mod warning;
 #[cfg(test)]
 mod tests;
 
+pub use rule_text::explained;
 pub use signals::standing_signals;
 
 use advise::AdviceError;

@@ -95,15 +95,7 @@ pub(crate) fn seen(code: &str, spoil: impl FnOnce(&mut Sample)) -> Option<String
 }
 
 pub(crate) fn layer(kind: LayerKind, name: &str) -> Layer {
-    Layer {
-        kind,
-        name: name.to_owned(),
-        device: None,
-        filesystem: None,
-        block: None,
-        facts: Vec::new(),
-        below: Vec::new(),
-    }
+    testkit::runs::layer(kind, name, Vec::new())
 }
 
 /// An NVMe disk with a volatile cache and FUA.

@@ -8,6 +8,7 @@ mod campaign;
 mod databases;
 mod durable;
 mod figures;
+mod intervals;
 mod machine;
 mod over_time;
 mod poster;
@@ -22,6 +23,7 @@ use durio_base::{Bytes, Nanos};
 use durio_judge::summary::{Summary, of_run, other_work};
 use durio_observe::Stack;
 use durio_plan::Purpose;
+pub use intervals::ShownIntervals;
 pub(crate) use machine::host_short;
 
 use crate::document::{DetailLevel, Document, Section, SectionBody, Tone};

@@ -44,6 +44,7 @@ const CAMPAIGNS: &[ShippedSpec] = shipped![
     "cockroach-mix",
     "latency-map",
     "steady-writes",
+    "io-properties",
     "snia-iops",
     "snia-throughput",
     "snia-latency",

@@ -8,7 +8,7 @@ use durio_block::{
     Buffers, Clock, Completion, Engine, Operation, OperationKind, Ticks, WriteFlags,
 };
 
-use super::{Body, Setup, Suite, Target};
+use super::{EngineBody, Setup, Suite, Target};
 
 /// Bytes of a block: satisfies the direct-I/O alignment of all devices known.
 pub(super) const BLOCK: usize = 4096;
@@ -64,12 +64,17 @@ impl<'a, C: Clock> Bench<'a, C> {
     }
 
     /// Builds an engine of depth [`DEPTH`] over `target` for `body`.
-    pub(super) fn engine(&self, target: Target, body: &mut Body<'_, C>) {
+    pub(super) fn engine(&self, target: Target, body: &mut EngineBody<'_, C>) {
         self.engine_with(Buffers::new(DEPTH as usize, SLOT_BLOCKS * BLOCK), target, body);
     }
 
     /// As `engine`, with these buffers.
-    pub(super) fn engine_with(&self, buffers: Buffers, target: Target, body: &mut Body<'_, C>) {
+    pub(super) fn engine_with(
+        &self,
+        buffers: Buffers,
+        target: Target,
+        body: &mut EngineBody<'_, C>,
+    ) {
         let called = Cell::new(0);
         (self.suite.lend)(Setup { target, buffers, depth: DEPTH }, &mut |engine| {
             called.set(called.get() + 1);

@@ -14,7 +14,11 @@ use object::LittleEndian;
 use object::elf::{DT_NEEDED, VER_FLG_WEAK};
 use object::read::elf::ElfFile64;
 
-use crate::cargo;
+use super::PackagedProgram;
+use crate::{cargo, packages};
+
+/// The compiler of C for musl: durio-fleet's cryptography (ring) is partly C and assembly.
+const MUSL_COMPILER: &str = "musl-gcc";
 
 /// A compilation target.
 pub(super) struct BuildTarget {
@@ -30,17 +34,20 @@ impl BuildTarget {
         Ok(Self { triple: triple.to_owned() })
     }
 
-    /// The same machine with musl, which is linked statically; nothing if it is not installed.
-    pub(super) fn musl(&self) -> Result<Option<Self>> {
+    /// The same machine with musl, which is linked statically; or what is missing for it.
+    pub(super) fn musl(&self) -> Result<Result<Self, String>> {
         let triple = self.musl_triple();
         // The folder of its standard library: a distribution's compiler has no rustup to ask.
         let folder = rustc(&["--print", "target-libdir", "--target", &triple])?;
-        Ok(Path::new(folder.trim()).is_dir().then_some(Self { triple }))
-    }
-
-    pub(super) fn how_to_get_musl(&self) -> String {
-        let triple = self.musl_triple();
-        format!("the target {triple} is not installed (rustup target add {triple})")
+        if !Path::new(folder.trim()).is_dir() {
+            let how = format!("rustup target add {triple}");
+            return Ok(Err(format!("the target {triple} is not installed ({how})")));
+        }
+        if !packages::provide_one(MUSL_COMPILER) {
+            let how = "apt-get install musl-tools";
+            return Ok(Err(format!("{MUSL_COMPILER} is not installed ({how})")));
+        }
+        Ok(Ok(Self { triple }))
     }
 
     /// Its name, as the compiler has it.
@@ -54,8 +61,8 @@ impl BuildTarget {
     }
 
     /// The binary when it is built.
-    pub(super) fn binary(&self, target_folder: &Path) -> PathBuf {
-        target_folder.join(&self.triple).join("dist/durio")
+    pub(super) fn binary(&self, program: PackagedProgram, target_folder: &Path) -> PathBuf {
+        target_folder.join(&self.triple).join("dist").join(program.name())
     }
 
     fn musl_triple(&self) -> String {
@@ -63,15 +70,23 @@ impl BuildTarget {
     }
 }
 
-/// Builds durio for all targets at once.
+/// Builds both programs for all targets at once.
 pub(super) fn build(targets: &[&BuildTarget]) -> Result<()> {
     // --locked: pack the versions that were tested.
-    let mut command = cargo::command(&["build", "--profile", "dist", "-p", "durio", "--locked"]);
+    let mut command = cargo::command(&["build", "--profile", "dist", "--locked"]);
+    for program in PackagedProgram::ALL {
+        command.args(["-p", program.name()]);
+    }
     for target in targets {
         command.args(["--target", &target.triple]);
+        // For targets other than x86_64, ring's build would look for it under another name.
+        let compiler = format!("CC_{}", target.triple.replace('-', "_"));
+        if target.triple.ends_with("-musl") && env::var_os(&compiler).is_none() {
+            command.env(compiler, MUSL_COMPILER);
+        }
     }
     command.env("CARGO_ENCODED_RUSTFLAGS", flags()?);
-    ensure!(command.status()?.success(), "durio does not compile");
+    ensure!(command.status()?.success(), "the programs do not compile");
     Ok(())
 }
 
@@ -162,6 +177,18 @@ impl LoaderNeeds {
         self.libraries.is_empty()
     }
 
+    /// The glibc that the binary needs, if it is not newer than `newest`.
+    pub(super) fn permitted_glibc(&self, newest: GlibcVersion) -> Result<GlibcVersion> {
+        let glibc = self.glibc.context("the binary names no version of glibc")?;
+        ensure!(
+            glibc <= newest,
+            "the binary needs glibc {glibc} ({}), more than {newest}: build it on an older system, \
+             or permit it with --glibc {glibc}",
+            self.newest_symbol_version
+        );
+        Ok(glibc)
+    }
+
     /// Debian's packages with the libraries.
     pub(super) fn debian_depends(&self) -> Result<String> {
         let mut packages = BTreeSet::new();
@@ -239,7 +266,9 @@ mod tests {
         assert_eq!(host.arch(), "aarch64");
         assert_eq!(host.musl_triple(), "aarch64-unknown-linux-musl");
         let expected = Path::new("/t/aarch64-unknown-linux-gnu/dist/durio");
-        assert_eq!(host.binary(Path::new("/t")), expected);
+        assert_eq!(host.binary(PackagedProgram::Durio, Path::new("/t")), expected);
+        let expected = Path::new("/t/aarch64-unknown-linux-gnu/dist/durio-fleet");
+        assert_eq!(host.binary(PackagedProgram::Fleet, Path::new("/t")), expected);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The files of a package.
 //!
-//! Takes a binary and the checkout; returns every file below the prefix (`/usr` in a Debian
+//! Takes a program's binary and the checkout; returns every file below the prefix (`/usr` in a Debian
 //! package, the folder in a tarball). `deb` and `dist` make the archives.
 //!
 //! The licences of the libraries in the binary are one text, each licence once with its crates, from the
@@ -18,22 +18,17 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package, Package
 use flate2::{Compression, GzBuilder};
 
 use super::build::BuildTarget;
-use super::{cargo, file_names};
+use super::{PackagedProgram, cargo, file_names};
 
-/// Where documents go below the prefix.
-pub(super) const DOCUMENTS: &str = "share/doc/durio";
 /// Where units of systemd go below the prefix.
 pub(super) const UNITS: &str = "lib/systemd/system";
 
-/// Where examples go below the prefix.
-pub(super) const EXAMPLES: &str = "share/doc/durio/examples";
-
-/// The shells, and where each finds completions below the prefix; Debian's zsh and fish keep those
-/// of packages apart from their own.
-const COMPLETIONS: [(&str, &str); 3] = [
-    ("bash", "share/bash-completion/completions/durio"),
-    ("zsh", "share/zsh/vendor-completions/_durio"),
-    ("fish", "share/fish/vendor_completions.d/durio.fish"),
+/// The shells, and where each finds completions below the prefix, before and after the program's name;
+/// Debian's zsh and fish keep those of packages apart from their own.
+const COMPLETIONS: [(&str, &str, &str); 3] = [
+    ("bash", "share/bash-completion/completions/", ""),
+    ("zsh", "share/zsh/vendor-completions/_", ""),
+    ("fish", "share/fish/vendor_completions.d/", ".fish"),
 ];
 
 /// A file of a package.
@@ -50,24 +45,30 @@ impl PackageFile {
     }
 }
 
-/// All files, in the order of their paths; `runs_here` is a binary that this machine runs, and writes
-/// the man pages.
-pub(super) fn files(binary: &Path, runs_here: &Path) -> Result<Vec<PackageFile>> {
+/// All files of a program's package, in the order of their paths; `runs_here` is a binary that this
+/// machine runs, and writes the man pages.
+pub(super) fn files(
+    program: PackagedProgram,
+    binary: &Path,
+    runs_here: &Path,
+) -> Result<Vec<PackageFile>> {
     let bytes = fs::read(binary).with_context(|| format!("no {}", binary.display()))?;
-    let mut files = vec![PackageFile { path: "bin/durio".to_owned(), mode: 0o755, bytes }];
+    let name = program.name();
+    let mut files = vec![PackageFile { path: format!("bin/{name}"), mode: 0o755, bytes }];
     files.extend(man_pages(runs_here)?);
-    for (shell, path) in COMPLETIONS {
-        files.push(PackageFile::new(path, output(runs_here, &["completions", shell])?));
+    for (shell, begin, end) in COMPLETIONS {
+        let script = output(runs_here, &["completions", shell])?;
+        files.push(PackageFile::new(format!("{begin}{name}{end}"), script));
     }
-    files.extend(documents()?);
-    files.extend(extras()?);
+    files.extend(documents(program)?);
+    files.extend(extras(program)?);
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
 }
 
-fn man_pages(durio: &Path) -> Result<Vec<PackageFile>> {
+fn man_pages(program: &Path) -> Result<Vec<PackageFile>> {
     let folder = tempfile::tempdir().context("no temporary folder")?;
-    output(durio, &["man", &folder.path().display().to_string()])?;
+    output(program, &["man", &folder.path().display().to_string()])?;
     let pages = file_names(folder.path())?.into_iter().map(|name| {
         let page = fs::read(folder.path().join(&name))?;
         Ok(PackageFile::new(format!("share/man/man1/{name}.gz"), packed(&page)?))
@@ -75,17 +76,18 @@ fn man_pages(durio: &Path) -> Result<Vec<PackageFile>> {
     pages.collect()
 }
 
-fn documents() -> Result<Vec<PackageFile>> {
+fn documents(program: PackagedProgram) -> Result<Vec<PackageFile>> {
     let root = cargo::workspace_root();
     let read =
         |name: &str| fs::read(root.join(name)).with_context(|| format!("{name} cannot be read"));
     let (mit, apache) = (read("LICENSE-MIT")?, read("LICENSE-APACHE")?);
-    let named = |name: &str| format!("{DOCUMENTS}/{name}");
+    let named = |name: &str| format!("share/doc/{}/{name}", program.name());
+    let licences = licence_text(program)?;
     Ok(vec![
         PackageFile::new(named("README.md"), read("README.md")?),
         PackageFile::new(named("changelog.gz"), packed(&read("CHANGELOG.md")?)?),
         PackageFile::new(named("copyright"), copyright(&mit, &apache)),
-        PackageFile::new(named("third-party-licences.gz"), packed(licence_text()?.as_bytes())?),
+        PackageFile::new(named("third-party-licences.gz"), packed(licences.as_bytes())?),
     ])
 }
 
@@ -96,8 +98,9 @@ fn copyright(mit: &[u8], apache: &[u8]) -> Vec<u8> {
     [head.as_bytes(), mit, rule.as_bytes(), apache].concat()
 }
 
-/// The files of `contrib`: units where systemd finds them, all others as examples.
-fn extras() -> Result<Vec<PackageFile>> {
+/// The files of `contrib` that belong to the program: units where systemd finds them, all others as
+/// examples.
+fn extras(program: PackagedProgram) -> Result<Vec<PackageFile>> {
     let root = cargo::workspace_root().join("contrib");
     let mut found = Vec::new();
     // A role of Ansible has folders in its folder.
@@ -106,13 +109,16 @@ fn extras() -> Result<Vec<PackageFile>> {
         let path = root.join(&folder);
         folders.extend(folder_names(&path)?.into_iter().map(|name| format!("{folder}/{name}")));
         for name in file_names(&path)?.into_iter().filter(|name| path.join(name).is_file()) {
-            let bytes = fs::read(path.join(&name))?;
+            let example = format!("{folder}/{name}");
+            if PackagedProgram::of_example(&example) != program {
+                continue;
+            }
             let is_unit = name.ends_with(".service") || name.ends_with(".timer");
             let place = match is_unit {
                 true => format!("{UNITS}/{name}"),
-                false => format!("{EXAMPLES}/{folder}/{name}"),
+                false => format!("share/doc/{}/examples/{example}", program.name()),
             };
-            found.push(PackageFile::new(place, bytes));
+            found.push(PackageFile::new(place, fs::read(path.join(&name))?));
         }
     }
     Ok(found)
@@ -126,7 +132,7 @@ fn folder_names(root: &Path) -> Result<Vec<String>> {
 fn output(program: &Path, words: &[&str]) -> Result<Vec<u8>> {
     let output = Command::new(program).args(words).output();
     let output = output.with_context(|| format!("{} does not start", program.display()))?;
-    ensure!(output.status.success(), "durio {} failed", words.join(" "));
+    ensure!(output.status.success(), "{} {} failed", program.display(), words.join(" "));
     Ok(output.stdout)
 }
 
@@ -155,17 +161,17 @@ pub(super) fn write(files: &[PackageFile], prefix: &Path) -> Result<()> {
 const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "UNLICENSE"];
 
 const HEAD: &str = "\
-durio's program has code of these libraries, under these licences.
+The program has code of these libraries, under these licences.
 
 The standard library of Rust: MIT or Apache-2.0, The Rust Project Contributors.
 In the static program, musl libc: MIT, Rich Felker and others.
 ";
 
-pub(super) fn licence_text() -> Result<String> {
+fn licence_text(program: PackagedProgram) -> Result<String> {
     let metadata = metadata()?;
     let mut texts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut text = HEAD.to_owned();
-    for package in libraries(&metadata)? {
+    for package in libraries(program, &metadata)? {
         let name = format!("{} {}", package.name, package.version);
         let licence = package.license.as_deref().unwrap_or("see its text");
         let _ = writeln!(text, "{name}: {licence}");
@@ -189,11 +195,12 @@ fn metadata() -> Result<Metadata> {
     query.exec().context("cargo metadata failed")
 }
 
-/// Other people's crates that durio is linked with, by name.
-fn libraries(metadata: &Metadata) -> Result<Vec<&Package>> {
+/// Other people's crates that the program is linked with, by name.
+fn libraries(program: PackagedProgram, metadata: &Metadata) -> Result<Vec<&Package>> {
     let resolve = metadata.resolve.as_ref().context("cargo metadata has no graph")?;
-    let durio = metadata.packages.iter().find(|package| package.name.as_str() == "durio");
-    let mut left: Vec<&PackageId> = vec![&durio.context("no package durio")?.id];
+    let name = program.name();
+    let root = metadata.packages.iter().find(|package| package.name.as_str() == name);
+    let mut left: Vec<&PackageId> = vec![&root.with_context(|| format!("no package {name}"))?.id];
     let mut seen: BTreeSet<&PackageId> = BTreeSet::new();
     while let Some(id) = left.pop() {
         // Macros run in the compiler.
@@ -248,17 +255,43 @@ mod tests {
 
     #[test]
     fn documents_have_the_licences() {
-        let documents = documents().unwrap();
+        let documents = documents(PackagedProgram::Fleet).unwrap();
+        assert!(documents.iter().all(|file| file.path.starts_with("share/doc/durio-fleet/")));
         let copyright = documents.iter().find(|file| file.path.ends_with("/copyright")).unwrap();
         let text = String::from_utf8_lossy(&copyright.bytes);
         assert!(text.contains("Permission is hereby granted") && text.contains("Version 2.0"));
     }
 
     #[test]
+    fn each_file_of_contrib_is_in_one_package() {
+        let paths = |program| -> Vec<String> {
+            extras(program).unwrap().into_iter().map(|file| file.path).collect()
+        };
+        let (durio, fleet) = (paths(PackagedProgram::Durio), paths(PackagedProgram::Fleet));
+        let has = |paths: &[String], path: &str| paths.iter().any(|packed| packed == path);
+        assert!(has(&durio, "lib/systemd/system/durio-watch@.service"), "{durio:?}");
+        assert!(has(&durio, "share/doc/durio/examples/kubernetes/cronjob.yml"), "{durio:?}");
+        assert!(!durio.iter().any(|path| path.contains("fleet")), "{durio:?}");
+        assert!(has(&fleet, "lib/systemd/system/durio-fleet.service"), "{fleet:?}");
+        for path in [
+            "ansible/roles/durio_fleet/tasks/main.yml",
+            "kubernetes/fleet.yml",
+            "slurm/durio-fleet.sbatch",
+        ] {
+            let path = format!("share/doc/durio-fleet/examples/{path}");
+            assert!(has(&fleet, &path), "{path}: {fleet:?}");
+        }
+    }
+
+    #[test]
     fn what_is_linked_is_named_with_its_text_and_what_is_not_is_not() {
-        let text = licence_text().unwrap();
+        let fleet = licence_text(PackagedProgram::Fleet).unwrap();
+        for name in ["async-nats ", "ring ", "tokio "] {
+            assert!(fleet.lines().any(|line| line.starts_with(name)), "{name}");
+        }
+        let text = licence_text(PackagedProgram::Durio).unwrap();
         assert!(text.lines().any(|line| line.starts_with("clap ")), "{text}");
-        // Of tests, of this tool, of macros, of another platform, and ours.
+        // Of tests, of this tool, of macros, of another platform, ours, and of durio-fleet.
         let others = [
             "proptest ",
             "cargo_metadata ",
@@ -266,6 +299,7 @@ mod tests {
             "syn ",
             "windows-sys ",
             "durio-base ",
+            "tokio ",
         ];
         for name in others {
             assert!(!text.lines().any(|line| line.starts_with(name)), "{name}");

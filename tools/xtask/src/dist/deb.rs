@@ -1,4 +1,4 @@
-//! The Debian package.
+//! The Debian package of a program.
 //!
 //! Takes files and the binary's dependencies; returns `durio_VERSION_ARCH.deb`. dpkg-deb alone
 //! makes it; a maintainer at Debian would choose Debian's way (`debian/rules`).
@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::build::LoaderNeeds;
 use super::contents::{self, PackageFile};
-use super::succeed;
+use super::{PackagedProgram, succeed};
 
 /// Optional programs that durio starts: to run fio, to build layers, to boot the lab.
 const SUGGESTS: &str =
@@ -24,9 +24,17 @@ measures what storage gives a database
  costs, and which of these figures are doubtful.
 ";
 
+const FLEET_DESCRIPTION: &str = "\
+measures the storage of many hosts as one, with durio
+ durio-fleet starts durio on many hosts by ssh, has their measured steps start
+ together, and collects the runs; durio fleet report then names the slow
+ hosts. nats-server is needed on the machine that coordinates.
+";
+
 /// Makes the package; nothing if dpkg-deb is not installed.
 pub(super) fn make(
     folder: &Path,
+    program: PackagedProgram,
     files: &[PackageFile],
     needs: &LoaderNeeds,
     epoch: u64,
@@ -35,11 +43,12 @@ pub(super) fn make(
     // A hyphen would start Debian's revision, and 0.2.0~rc1 comes before 0.2.0.
     let version = env!("CARGO_PKG_VERSION").replace('-', "~");
     let stage = tempfile::tempdir_in(folder).context("no folder for the package's tree")?;
-    let root = stage.path().join("durio");
+    let root = stage.path().join(program.name());
     contents::write(files, &root.join("usr"))?;
     let control = root.join("DEBIAN");
     fs::create_dir(&control)?;
-    let text = control_text(&version, &architecture, &needs.debian_depends()?, files);
+    let relations = relations(program, &version, &needs.debian_depends()?);
+    let text = control_text(program, &version, &architecture, &relations, files);
     fs::write(control.join("control"), text)?;
     fs::write(control.join("md5sums"), sums(&root, files)?)?;
     write_settings(&root, files)?;
@@ -50,7 +59,7 @@ pub(super) fn make(
     }
     // Independent of the caller's umask.
     succeed(Command::new("chmod").args(["-R", "u=rwX,go=rX"]).arg(&root))?;
-    let package = folder.join(format!("durio_{version}_{architecture}.deb"));
+    let package = folder.join(format!("{}_{version}_{architecture}.deb", program.name()));
     let mut build = Command::new("dpkg-deb");
     build.args(["--root-owner-group", "-Zxz", "--build"]).arg(&root).arg(&package);
     // dpkg-deb sorts by name and takes no later time than this.
@@ -71,14 +80,35 @@ fn architecture() -> Result<Option<String>> {
     Ok(Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()))
 }
 
-fn control_text(version: &str, architecture: &str, depends: &str, files: &[PackageFile]) -> String {
+/// The other packages that the program needs or can use.
+fn relations(program: PackagedProgram, version: &str, libraries: &str) -> String {
+    match program {
+        PackagedProgram::Durio => format!("Depends: {libraries}\nSuggests: {SUGGESTS}"),
+        // durio starts it with its own arguments: the two are released together.
+        PackagedProgram::Fleet => format!(
+            "Depends: durio (= {version}), {libraries}, openssh-client\nRecommends: nats-server"
+        ),
+    }
+}
+
+fn control_text(
+    program: PackagedProgram,
+    version: &str,
+    architecture: &str,
+    relations: &str,
+    files: &[PackageFile],
+) -> String {
     // As dpkg-gencontrol counts: in KiB, each file rounded up.
     let size: usize = files.iter().map(|file| file.bytes.len().div_ceil(1024)).sum();
+    let description = match program {
+        PackagedProgram::Durio => DESCRIPTION,
+        PackagedProgram::Fleet => FLEET_DESCRIPTION,
+    };
     format!(
-        "Package: durio\nVersion: {version}\nArchitecture: {architecture}\n\
+        "Package: {}\nVersion: {version}\nArchitecture: {architecture}\n\
          Maintainer: durio maintainers <durio@localhost>\nInstalled-Size: {size}\n\
-         Depends: {depends}\nSuggests: {SUGGESTS}\nSection: utils\nPriority: optional\n\
-         Description: {DESCRIPTION}"
+         {relations}\nSection: utils\nPriority: optional\nDescription: {description}",
+        program.name()
     )
 }
 
@@ -96,8 +126,8 @@ fn sums(root: &Path, files: &[PackageFile]) -> Result<String> {
 fn write_settings(root: &Path, files: &[PackageFile]) -> Result<()> {
     let mut listed = String::new();
     for file in files {
-        let path = file.path.strip_prefix(contents::EXAMPLES);
-        let name = path.and_then(|rest| rest.strip_prefix("/systemd/")?.strip_suffix(".conf"));
+        let name = file.path.split_once("/examples/systemd/");
+        let name = name.and_then(|(_, name)| name.strip_suffix(".conf"));
         let Some(name) = name else { continue };
         let folder = root.join("etc/default");
         fs::create_dir_all(&folder)?;
@@ -136,10 +166,22 @@ mod tests {
     fn the_control_file_has_what_dpkg_asks_for() {
         let file =
             |bytes: usize| PackageFile { path: "x".to_owned(), mode: 0o644, bytes: vec![0; bytes] };
-        let text = control_text("0.1.0", "amd64", "libc6 (>= 2.34)", &[file(1), file(1025)]);
-        assert!(text.contains("\nInstalled-Size: 3\nDepends: libc6 (>= 2.34)\n"), "{text}");
-        let continued = text.lines().skip_while(|line| !line.starts_with("Description: ")).skip(1);
-        assert!(continued.into_iter().all(|line| line.starts_with(' ')), "{text}");
-        assert!(text.ends_with('\n') && !text.contains("\n\n"), "{text}");
+        let files = [file(1), file(1025)];
+        let text_of = |program| {
+            let relations = relations(program, "0.1.0", "libc6 (>= 2.34)");
+            control_text(program, "0.1.0", "amd64", &relations, &files)
+        };
+        let durio = text_of(PackagedProgram::Durio);
+        assert!(durio.starts_with("Package: durio\nVersion: 0.1.0\n"), "{durio}");
+        assert!(durio.contains("\nInstalled-Size: 3\nDepends: libc6 (>= 2.34)\n"), "{durio}");
+        let fleet = text_of(PackagedProgram::Fleet);
+        let needed = "\nInstalled-Size: 3\nDepends: durio (= 0.1.0), libc6 (>= 2.34), \
+                      openssh-client\nRecommends: nats-server\n";
+        assert!(fleet.starts_with("Package: durio-fleet\n") && fleet.contains(needed), "{fleet}");
+        for text in [durio, fleet] {
+            let end = text.lines().skip_while(|line| !line.starts_with("Description: ")).skip(1);
+            assert!(end.into_iter().all(|line| line.starts_with(' ')), "{text}");
+            assert!(text.ends_with('\n') && !text.contains("\n\n"), "{text}");
+        }
     }
 }

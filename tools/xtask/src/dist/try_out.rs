@@ -19,8 +19,8 @@ use crate::packages;
 /// The release of Debian named in README.md.
 pub(super) const SUITE: &str = "stable";
 const MIRROR: &str = "http://deb.debian.org/debian";
-/// man-db: a minimal Debian has no man.
-const INCLUDED: &str = "--include=man-db";
+/// man-db: a minimal Debian has no man. openssh-client: durio-fleet depends on it.
+const INCLUDED: &str = "--include=man-db,openssh-client";
 const SCRIPT: &str = include_str!("../../dist/try-packages.sh");
 
 /// A check and its result.
@@ -53,9 +53,9 @@ pub(super) fn try_out(packages: &Packages, suite: &str) -> Result<TryOutcome> {
     if let Some(reason) = cannot() {
         return Ok(TryOutcome::Skipped(reason));
     }
-    let Some(deb) = &packages.deb else {
+    if packages.debs.is_empty() {
         return Ok(TryOutcome::Skipped("there is no Debian package".to_owned()));
-    };
+    }
     let folder = cargo::metadata()?.target_directory.into_std_path_buf().join("dist");
     let debian = Debian::new(folder.join("chroot"))?;
     if let Some(reason) = debian.install(suite, &folder.join("debian-packages"))? {
@@ -63,8 +63,8 @@ pub(super) fn try_out(packages: &Packages, suite: &str) -> Result<TryOutcome> {
     }
     let given = debian.root.join("packages");
     fs::create_dir(&given)?;
-    for path in [Some(deb), Some(&packages.tarball), packages.static_tarball.as_ref()] {
-        let Some(path) = path else { continue };
+    let tarballs = [Some(&packages.tarball), packages.static_tarball.as_ref().ok()];
+    for path in packages.debs.iter().chain(tarballs.into_iter().flatten()) {
         fs::copy(path, given.join(path.file_name().unwrap_or_default()))?;
     }
     fs::write(given.join("try-packages.sh"), SCRIPT)?;

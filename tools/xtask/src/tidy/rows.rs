@@ -12,7 +12,7 @@ const ROWS: [(u8, &[&str]); 10] = [
     (2, &["durio-workload", "durio-block"]),
     (3, &["durio-plan", "durio-observe", "durio-simdisk", "durio-nbd"]),
     (4, &["durio-layers", "durio-command"]),
-    (5, &["durio-spec", "durio-record", "durio-fio", "durio-raid"]),
+    (5, &["durio-spec", "durio-record", "durio-fio", "durio-raid", "durio-manual"]),
     (6, &["durio-run", "durio-analyse", "durio-capture", "durio-agree"]),
     (7, &["durio-judge"]),
     (8, &["durio-report", "durio-lab", "durio-serve"]),

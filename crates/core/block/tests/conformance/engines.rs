@@ -13,7 +13,7 @@ use durio_block::{
     MonotonicClock, NullAnswers, NullEngine, OpenMode, Operation, OperationKind, Ring, SyncEngine,
     Ticks, TscClock, UringEngine, VirtualClock, WriteFlags,
 };
-use testkit::conformance::{Body, Files, Lend, Setup, Suite};
+use testkit::conformance::{EngineBody, Files, Lend, Setup, Suite};
 
 fn directory() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
@@ -85,14 +85,14 @@ fn run_with<C: Clock>(
 
 #[test]
 fn the_null_engine_conforms() {
-    let lend = |setup: Setup, body: &mut Body<'_, VirtualClock>| {
+    let lend = |setup: Setup, body: &mut EngineBody<'_, VirtualClock>| {
         let script = NullAnswers::new([7, 3, 3, 5].map(Nanos::new).to_vec(), None);
         body(&mut NullEngine::new(script, setup.buffers));
     };
     run_with("the_null_engine_conforms", Mode::Buffered, &lend, |suite| suite.stores_data = false);
 }
 
-fn lend_sync<C: Clock>(clock: C, setup: Setup, body: &mut Body<'_, C>) {
+fn lend_sync<C: Clock>(clock: C, setup: Setup, body: &mut EngineBody<'_, C>) {
     body(&mut SyncEngine::new(clock, setup.target.into_file(), setup.buffers));
 }
 
@@ -120,7 +120,7 @@ fn the_sync_engine_conforms_with_the_time_stamp_counter() {
 }
 
 fn run_mmap(test: &str, mode: Mode) {
-    let lend = |setup: Setup, body: &mut Body<'_, MonotonicClock>| {
+    let lend = |setup: Setup, body: &mut EngineBody<'_, MonotonicClock>| {
         let file = setup.target.into_file();
         body(&mut MmapEngine::mapped(MonotonicClock, file, setup.buffers).expect("an engine"));
     };
@@ -137,7 +137,7 @@ fn the_mmap_engine_conforms_with_direct_files() {
     run_mmap("the_mmap_engine_conforms_with_direct_files", Mode::Direct);
 }
 
-fn lend_uring<C: Clock>(clock: C, setup: Setup, body: &mut Body<'_, C>) {
+fn lend_uring<C: Clock>(clock: C, setup: Setup, body: &mut EngineBody<'_, C>) {
     let mut ring = ring(setup.depth).expect("a ring");
     let engine = UringEngine::new(clock, &mut ring, &[setup.target.into_file()], setup.buffers);
     body(&mut engine.expect("an engine"));
@@ -166,7 +166,7 @@ fn the_uring_engine_conforms_with_unregistered_buffers() {
     if let Some(reason) = reason(probe_ring()) {
         return note_skip(test, &reason);
     }
-    let lend = |setup: Setup, body: &mut Body<'_, MonotonicClock>| {
+    let lend = |setup: Setup, body: &mut EngineBody<'_, MonotonicClock>| {
         let mut ring = ring(setup.depth).unwrap();
         let engine =
             UringEngine::new(MonotonicClock, &mut ring, &[setup.target.into_file()], setup.buffers);
@@ -193,7 +193,7 @@ fn run_aio(test: &str, mode: Mode) {
     if let Some(reason) = reason(EngineKind::Aio.probe()) {
         return note_skip(test, &reason);
     }
-    let lend = |setup: Setup, body: &mut Body<'_, MonotonicClock>| {
+    let lend = |setup: Setup, body: &mut EngineBody<'_, MonotonicClock>| {
         let engine =
             AioEngine::new(MonotonicClock, setup.target.into_file(), setup.buffers, setup.depth);
         body(&mut engine.expect("an engine"));

@@ -5,7 +5,7 @@ use durio_block::{
     BlockError, Capabilities, Completion, Engine, EngineFacts, MonotonicClock, Operation,
     OperationKind, SyncEngine, Ticks, WriteFlags,
 };
-use testkit::conformance::{Body, Files, Report, Setup, Suite};
+use testkit::conformance::{EngineBody, Files, Report, Setup, Suite};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
@@ -213,7 +213,7 @@ impl Engine for Faulty {
 
 fn run(fault: Fault) -> Report {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    let lend = |setup: Setup, body: &mut Body<'_, MonotonicClock>| {
+    let lend = |setup: Setup, body: &mut EngineBody<'_, MonotonicClock>| {
         body(&mut Faulty::new(setup, fault));
     };
     Suite::new(&lend, &Files::new(directory.path(), false)).run()

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use durio_block::testkit::note_skip;
 use durio_block::{Clock, MonotonicClock};
 use durio_nbd::{Address, Endpoint, Export, MemoryStorage, NbdEngine, Uri};
-use testkit::conformance::{Body, Lend, Setup, Store, Suite, Target};
+use testkit::conformance::{EngineBody, Lend, Setup, Store, Suite, Target};
 
 use crate::serving::{folder, is_missing, served, served_at};
 
@@ -46,7 +46,7 @@ fn storage_of(objects: &Objects, target: &Target) -> (String, MemoryStorage) {
 #[test]
 fn the_client_conforms_over_a_unix_socket() {
     let objects = Objects::default();
-    let lend = |setup: Setup, body: &mut Body<'_, MonotonicClock>| {
+    let lend = |setup: Setup, body: &mut EngineBody<'_, MonotonicClock>| {
         let (name, storage) = storage_of(&objects, &setup.target);
         served(&storage, |uri| {
             body(&mut NbdEngine::connect(uri, MonotonicClock, setup.buffers).unwrap());
@@ -59,7 +59,7 @@ fn the_client_conforms_over_a_unix_socket() {
 #[test]
 fn the_client_conforms_over_tcp() {
     let objects = Objects::default();
-    let lend = |setup: Setup, body: &mut Body<'_, MonotonicClock>| {
+    let lend = |setup: Setup, body: &mut EngineBody<'_, MonotonicClock>| {
         let (name, storage) = storage_of(&objects, &setup.target);
         let any = Address::Tcp("127.0.0.1:0".parse().unwrap());
         served_at(&any, &storage, |uri| {
@@ -85,7 +85,7 @@ fn conforms_over_nbdkit(test: &str, options: &[&str]) {
         return note_skip(test, &"nbdkit is not there");
     }
     let objects = Objects::default();
-    let lend = |setup: Setup, body: &mut Body<'_, MonotonicClock>| {
+    let lend = |setup: Setup, body: &mut EngineBody<'_, MonotonicClock>| {
         let Target::Object { name, write } = &setup.target else { panic!("no object") };
         let folder = folder();
         let [file, socket, pid] = ["file", "socket", "pid"].map(|name| folder.path().join(name));

@@ -5,15 +5,16 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use durio_base::{Bytes, Nanos};
+use durio_base::Nanos;
 use durio_block::testkit::note_skip;
 use durio_plan::Plan;
 use durio_record::{
-    Environment, Event, Exact, Interval, Latency, Manifest, OperationName, OperationRecord,
-    Outcome, Phase, RUN_FOLDER_SCHEMA, RecordError, RecordErrorKind, RecordWriter, RoundDecision,
-    RunEnded, RunFolder, SparseHistogram, file_names,
+    Environment, Event, Exact, Manifest, OperationName, Outcome, Phase, RUN_FOLDER_SCHEMA,
+    RecordError, RecordErrorKind, RecordWriter, RoundDecision, RunEnded, RunFolder,
+    SparseHistogram, file_names,
 };
 use proptest::prelude::*;
+use testkit::runs;
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1")
@@ -74,29 +75,8 @@ fn plan_and_environment() -> (Plan, Environment) {
 }
 
 fn interval(index: u64, latencies: &[u64]) -> Event {
-    let mut service = Latency::default();
-    latencies.iter().for_each(|&latency| service.record(latency));
-    Event::Interval(Interval {
-        step: 0,
-        repeat: 0,
-        round: 0,
-        stream: 0,
-        target: 0,
-        phase: Phase::Measure,
-        index,
-        from: Nanos::from_secs(index),
-        to: Nanos::from_secs(index + 1),
-        unwatched_max: None,
-        operations: vec![OperationRecord {
-            operation: OperationName::Read,
-            bytes: Bytes::new(4096 * latencies.len() as u64),
-            service,
-            submit: None,
-            completion: None,
-            response: None,
-            fio_bins: Vec::new(),
-        }],
-    })
+    let counts: Vec<(u64, u64)> = latencies.iter().map(|&latency| (latency, 1)).collect();
+    Event::Interval(runs::interval(index, vec![runs::operation(OperationName::Read, &counts)]))
 }
 
 fn write(folder: &Path, events: &[Event]) -> RecordWriter {

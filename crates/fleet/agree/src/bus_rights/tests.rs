@@ -66,6 +66,27 @@ fn messages_go_to_subjects_that_their_senders_may_use() {
 }
 
 #[test]
+fn a_relay_has_the_rights_of_one_host_and_its_hosts_have_none_on_the_coordinators_bus() {
+    use crate::message::{Body, BusMessage, COORDINATOR, Recipient};
+    use crate::relay::{host_behind, subject_by, subject_through};
+    let (relay, host) = ("relay1.example", "db1.example");
+    let (rights, coordinator) = (permissions(CAMPAIGN, relay), coordinator_permissions(CAMPAIGN));
+    let stop = Body::Stop { reason: String::new() };
+    let order = BusMessage::new(CAMPAIGN, COORDINATOR, (1, 1), stop);
+    let to_host = subject_through(relay, host, &order);
+    assert_eq!(to_host, format!("c.{CAMPAIGN}.to.relay1,example.db1,example.stop"));
+    assert!(allows(&coordinator.publish, &to_host) && allows(&rights.subscribe, &to_host));
+    assert!(!allows(&permissions(CAMPAIGN, host).subscribe, &to_host));
+    assert!(!allows(&permissions(CAMPAIGN, "relay1").subscribe, &to_host), "another relay");
+    assert_eq!(host_behind(&to_host).as_deref(), Some(host));
+    assert_eq!(host_behind(&order.subject(&Recipient::Host(relay.to_owned()))), None);
+    let answer = BusMessage::new(CAMPAIGN, host, (1, 1), Body::Answer { nonce: 1, at_ns: 7 });
+    let passed_on = subject_by(relay, &answer);
+    assert!(allows(&rights.publish, &passed_on) && allows(&coordinator.subscribe, &passed_on));
+    assert!(!allows(&rights.publish, &answer.subject(&Recipient::Coordinator)));
+}
+
+#[test]
 fn the_coordinator_has_the_reverse() {
     let rights = coordinator_permissions(CAMPAIGN);
     let subject = |rest: &str| format!("c.{CAMPAIGN}.{rest}");
@@ -92,12 +113,12 @@ fn settings(address: &str, tls: Option<BusCertificate>) -> BusServer {
 
 #[test]
 fn a_private_server_has_one_account_and_a_user_per_key() {
-    let expected = r#"# The private server of one durio campaign.
+    let expected = r#"# Written by durio-fleet.
 listen: "127.0.0.1:42220"
 ping_interval: "1s"
 ping_max: 2
 max_payload: 1048576
-max_connections: 17
+max_connections: 131
 accounts {
   DURIO {
     users: [
@@ -115,11 +136,27 @@ accounts {
 #[test]
 fn users_of_a_sites_server_have_the_same_rights_in_all_campaigns() {
     let expected = r#"# coordinator
-permissions: { publish: { allow: ["c.*.all.>", "c.*.to.>", "_INBOX.>"] }, subscribe: { allow: ["c.*.h.>", "_INBOX.coordinator.>"] } }
+permissions: { publish: { allow: ["c.*.all.>", "c.*.to.>", "_INBOX.>", "j.all", "j.to.*"] }, subscribe: { allow: ["c.*.h.>", "_INBOX.coordinator.>", "j.h.*"] } }
 # db1.example
-permissions: { publish: { allow: ["c.*.h.db1,example.>"] }, subscribe: { allow: ["c.*.all.>", "c.*.to.db1,example.>", "_INBOX.db1,example.>"] }, allow_responses: { max: 1, expires: "1m" } }
+permissions: { publish: { allow: ["c.*.h.db1,example.>", "j.h.db1,example"] }, subscribe: { allow: ["c.*.all.>", "c.*.to.db1,example.>", "_INBOX.db1,example.>", "j.all", "j.to.db1,example"] }, allow_responses: { max: 1, expires: "1m" } }
 "#;
     assert_eq!(site_permissions(&["db1.example".to_owned()]), expected);
+}
+
+#[test]
+fn a_host_that_joined_hears_its_own_calls_and_replies_for_itself_only() {
+    let rights = standing_permissions("db1");
+    for (list, subject, may) in [
+        (&rights.subscribe, "j.to.db1", true),
+        (&rights.subscribe, "j.to.db10", false),
+        (&rights.subscribe, "j.h.db2", false),
+        (&rights.publish, "j.h.db1", true),
+        (&rights.publish, "j.h.db2", false),
+        (&rights.publish, "j.to.db1", false),
+        (&rights.publish, "j.all", false),
+    ] {
+        assert_eq!(allows(list, subject), may, "{subject}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::{CoordinatorEffect, CoordinatorMachine};
 use crate::fault::FleetFault;
 use crate::message::{Body, PIECE_BYTES};
 
-/// Hosts whose folders are fetched at a time; more are not faster.
+/// Hosts whose folders are fetched at a time, and as many behind each relay; more are not faster.
 const FETCHES_MAX: usize = 8;
 /// A piece that has not come after this long is asked for again.
 const PIECE_WAIT: Nanos = Nanos::from_secs(2);
@@ -19,6 +19,7 @@ const FAILURES_MAX: u32 = 3;
 
 impl CoordinatorMachine {
     pub(super) fn collect(&mut self) {
+        let fetches_max = FETCHES_MAX * (1 + self.config.relays.len());
         let mut open = self.hosts.iter().filter(|view| view.fetch.is_some()).count();
         for at in 0..self.hosts.len() {
             let view = &mut self.hosts[at];
@@ -26,7 +27,7 @@ impl CoordinatorMachine {
             if view.recorded != HostState::Ended || view.run.is_none() || !is_here {
                 continue;
             }
-            if view.fetch.is_none() && open < FETCHES_MAX {
+            if view.fetch.is_none() && open < fetches_max {
                 view.fetch = Some(Fetch::default());
                 open += 1;
             }

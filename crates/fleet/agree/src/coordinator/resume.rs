@@ -49,9 +49,10 @@ impl CoordinatorMachine {
         let Some(at) = self.position(&change.host) else { return };
         let view = &mut self.hosts[at];
         view.recorded = change.state;
+        view.lines.note(change.state);
         view.has_joined |= change.state == HostState::Joined;
         view.lost_since = (change.state == HostState::Lost).then_some(now);
-        if change.state == HostState::Refused {
+        if matches!(change.state, HostState::Refused | HostState::Stopped) {
             view.refusal.clone_from(&change.reason);
         }
     }

@@ -1,4 +1,4 @@
-//! What hosts say: their statuses, clocks and versions, and who is let in.
+//! What hosts say: their statuses, versions and clocks, for which they are asked; and who is let in.
 
 use durio_base::Nanos;
 use durio_record::fleet::{CampaignEvent, HostState};
@@ -9,16 +9,18 @@ use crate::clock::{ClockEstimate, PROBES, later, on_coordinator};
 use crate::fault::FleetFault;
 use crate::message::{Body, BusMessage, CampaignStep, HostStatus, PlanSummary, Recipient, Verify};
 
-/// Boots of a host in one campaign.
-const BOOTS_MAX: usize = 16;
 /// Hosts that were not asked and of which a record is made.
 const STRANGERS_MAX: usize = 100;
 
 impl CoordinatorMachine {
     pub(super) fn receive(&mut self, host: &str, message: BusMessage, verify: &dyn Verify) {
+        if let Some(relay) = self.relay_of(&message.sender, host) {
+            return self.hear_relay(relay, message, verify);
+        }
         let trusts = FleetFault::ForeignResult.is_in(self.config.fault);
         let is_status = matches!(message.body, Body::Status(_));
-        let is_genuine = message.sender == host && (!is_status || message.is_signed(verify));
+        let is_own = message.sender == host || self.is_behind(&message.sender, host);
+        let is_genuine = is_own && (!is_status || message.is_signed(verify));
         if message.campaign != self.config.campaign || !(is_genuine || trusts) {
             self.ignored += 1;
             return;
@@ -54,25 +56,15 @@ impl CoordinatorMachine {
 
     /// False for a duplicate, for a status that a later one overtook, and for one of an earlier boot.
     fn is_newer(&mut self, at: usize, message: &BusMessage) -> bool {
+        let Body::Status(status) = &message.body else { return true };
         let view = &mut self.hosts[at];
-        if let Body::Status(status) = &message.body {
-            let boot = &status.machine.boot_id;
-            if view.boots.last() != Some(boot) {
-                if view.boots.contains(boot) || view.boots.len() >= BOOTS_MAX {
-                    return false;
-                }
-                view.boots.push(boot.clone());
-                // Another clock, which counts from zero.
-                (view.newest, view.clock) = ((0, 0), None);
-                view.begin_series(PROBES, self.now);
-            }
+        let number = (message.incarnation, message.sequence);
+        let is_new_boot = view.newest.take(&status.machine.boot_id, number);
+        if is_new_boot == Some(true) {
+            view.clock = None;
+            view.begin_series(PROBES, self.now);
         }
-        let newest = (message.incarnation, message.sequence);
-        if newest <= view.newest {
-            return false;
-        }
-        view.newest = newest;
-        true
+        is_new_boot.is_some()
     }
 
     fn take_status(&mut self, at: usize, status: HostStatus) {
@@ -83,16 +75,17 @@ impl CoordinatorMachine {
         if let Some(run) = &status.run {
             view.run.get_or_insert_with(|| run.clone());
         }
-        (view.status, view.alive) = (Some(status), now);
-        self.date_status(at);
+        view.status = Some(status);
+        if view.relay.is_none() {
+            view.alive = now;
+            self.date_status(at);
+        }
         let view = &self.hosts[at];
         if view.is_late {
             return;
         }
         if view.recorded == HostState::Lost {
-            if now.saturating_sub(view.alive) <= self.config.limits.lost_after {
-                self.find(at);
-            }
+            self.find_if_alive(at);
         } else if view.recorded == HostState::Asked {
             self.admit(at);
         } else if !view.recorded.is_final() {
@@ -100,15 +93,27 @@ impl CoordinatorMachine {
         }
     }
 
+    pub(super) fn find_if_alive(&mut self, at: usize) {
+        let view = &self.hosts[at];
+        let Some(status) = &view.status else { return };
+        let is_fresh = self.now.saturating_sub(view.alive) <= self.config.limits.lost_after;
+        // A relay's word that a host lives may overtake the status that says what it has done.
+        let is_newest = view.said.is_some_and(|said| view.newest.has(said));
+        let is_known = view.relay.is_none() || is_newest;
+        let has_ended = status.state >= HostState::Ended;
+        if is_fresh && is_known && (has_ended || !view.is_overdue) {
+            self.find(at);
+        }
+    }
+
     /// A client may deliver what it kept while it was cut off: the time inside counts, as soon as the
     /// clock is known, and in the host's favour as far as it is not.
     fn date_status(&mut self, at: usize) {
-        let (now, view) = (self.now, &mut self.hosts[at]);
+        let view = &mut self.hosts[at];
         let clock = view.clock.filter(|_| !FleetFault::StaleHeartbeat.is_in(self.config.fault));
-        if let (Some(clock), Some(status)) = (clock, &view.status) {
-            let clock = clock.at(now);
+        if let (Some(clock), Some(status)) = (clock.map(|clock| clock.at(self.now)), &view.status) {
             let sent = on_coordinator(Nanos::new(status.at_ns), clock);
-            view.alive = later(sent, Nanos::new(clock.bound_ns)).min(now);
+            view.alive = later(sent, Nanos::new(clock.bound_ns)).min(self.now);
         }
     }
 
@@ -120,27 +125,36 @@ impl CoordinatorMachine {
         let now = self.now;
         self.hosts[at].find();
         // It may be about to stop, for want of a word.
-        self.hosts[at].begin_series(PROBES, now);
+        match self.hosts[at].relay {
+            Some(relay) => self.relays[relay].next_clocks = now,
+            None => self.hosts[at].begin_series(PROBES, now),
+        }
         if let Some(stop) = &mut self.hosts[at].stop {
             // It could not hear that it was to stop.
             stop.1 = now;
         }
-        let host = self.hosts[at].name.clone();
-        self.event(CampaignEvent::HostBack { host });
+        if self.hosts[at].lines.has_room() {
+            let host = self.hosts[at].name.clone();
+            self.event(CampaignEvent::HostBack { host });
+        }
         self.follow(at);
     }
 
     /// The first word of a host.
     fn admit(&mut self, at: usize) {
+        let now = self.now;
         let view = &mut self.hosts[at];
         view.lost_since = None;
+        if view.relay.is_some() {
+            // Its age comes with the next report of the relay.
+            view.alive = now;
+        }
         let is_late = self.phase != CampaignPhase::Joining;
         if is_late && !FleetFault::LateJoinerMixedIn.is_in(self.config.fault) {
             view.is_late = true;
             let host = view.name.clone();
             self.event(CampaignEvent::LateJoiner { host });
             let reason = "joined after the campaign had begun".to_owned();
-            self.hosts[at].refusal = Some(reason.clone());
             return self.record(at, HostState::Refused, Some(reason));
         }
         if let Some(reason) = self.objection(at) {
@@ -157,10 +171,8 @@ impl CoordinatorMachine {
     }
 
     pub(super) fn refuse(&mut self, at: usize, reason: String) {
-        let view = &mut self.hosts[at];
-        view.refusal = Some(reason.clone());
-        let event = CampaignEvent::HostRefused { host: view.name.clone(), reason: reason.clone() };
-        self.event(event);
+        let host = self.hosts[at].name.clone();
+        self.event(CampaignEvent::HostRefused { host, reason: reason.clone() });
         self.record(at, HostState::Refused, Some(reason));
     }
 
@@ -179,8 +191,9 @@ impl CoordinatorMachine {
 
     /// Says which other host of the campaign is the same machine.
     pub(super) fn twin_of(&self, at: usize) -> Option<String> {
-        let machine_id =
-            |view: &HostView| view.status.as_ref().map(|status| status.machine.machine_id.clone());
+        fn machine_id(view: &HostView) -> Option<&str> {
+            view.status.as_ref().map(|status| status.machine.machine_id.as_str())
+        }
         let own = machine_id(&self.hosts[at])?;
         let is_out = |state: HostState| {
             matches!(state, HostState::Refused | HostState::Failed | HostState::Stopped)
@@ -198,7 +211,14 @@ impl CoordinatorMachine {
     fn follow(&mut self, at: usize) {
         let view = &self.hosts[at];
         let Some(status) = &view.status else { return };
-        let (state, reason) = (status.state, status.reason.clone());
+        let (state, reason) = match status.state {
+            // The state of a run that is here is recorded when it arrives.
+            HostState::Collected => {
+                let reason = "says that its run was collected, but it is not here";
+                (HostState::Failed, Some(reason.to_owned()))
+            }
+            state => (state, status.reason.clone()),
+        };
         // A host that is back must not stay lost while it looks for its run.
         let is_early =
             state == HostState::Ended && status.run.is_none() && view.recorded != HostState::Lost;
@@ -217,6 +237,26 @@ impl CoordinatorMachine {
         }
     }
 
+    pub(super) fn probe(&mut self) {
+        for at in 0..self.hosts.len() {
+            let now = self.now;
+            let view = &mut self.hosts[at];
+            let is_lost = view.lost_since.is_some();
+            if view.relay.is_some() || !view.has_joined || (view.recorded.is_final() && !is_lost) {
+                continue;
+            }
+            if view.series.is_done(now) && now >= view.next_probe {
+                view.begin_series(if view.clock.is_some() { 1 } else { PROBES }, now);
+            }
+            self.nonce += 1;
+            if view.series.ask(self.nonce, now) {
+                // A lost host shall not take it for a word: nothing is known of its load.
+                let clock = view.clock.filter(|_| !is_lost).map(|clock| clock.at(now));
+                self.send(at, Body::Probe { nonce: self.nonce, at_ns: now.get(), clock });
+            }
+        }
+    }
+
     fn take_answer(&mut self, at: usize, nonce: u64, host: Nanos) {
         let (now, fault) = (self.now, self.config.fault);
         let view = &mut self.hosts[at];
@@ -224,14 +264,15 @@ impl CoordinatorMachine {
             self.ignored += 1;
             return;
         };
-        let before = view.clock;
-        let is_stepped = before.is_some_and(|before| estimate.contradicts(&before));
-        view.clock = Some(match before {
-            Some(before) if !is_stepped => before.better(estimate, now),
-            _ => estimate,
-        });
+        self.learn_clock(at, estimate);
         self.date_status(at);
-        let state = self.hosts[at].recorded;
+    }
+
+    pub(super) fn learn_clock(&mut self, at: usize, estimate: ClockEstimate) {
+        let view = &mut self.hosts[at];
+        let (clock, is_stepped) = ClockEstimate::renewed(view.clock, estimate, self.now);
+        view.clock = Some(clock);
+        let state = view.recorded;
         if is_stepped && !state.is_final() {
             self.record(at, state, Some("its clock was set or stood still".to_owned()));
         }

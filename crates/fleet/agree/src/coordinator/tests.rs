@@ -10,6 +10,9 @@ use crate::message::{
 };
 
 mod failures;
+mod records;
+mod starts;
+mod waits;
 
 const CAMPAIGN: &str = "c";
 const FIRST: CampaignStep = CampaignStep { section: Some(0), round: 0, step: 0 };
@@ -55,6 +58,7 @@ fn config(hosts: &[&str], change: impl FnOnce(&mut CampaignPolicy)) -> Coordinat
         campaign: CAMPAIGN.to_owned(),
         version: "0.4.2".to_owned(),
         hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
+        relays: Vec::new(),
         policy,
         spec: "spec".to_owned(),
         limits: CampaignLimits::default(),
@@ -75,6 +79,7 @@ fn status(host: &str) -> HostStatus {
         waiting: None,
         ordered: None,
         started: None,
+        quiet: None,
         run: None,
         reason: None,
     }
@@ -378,7 +383,7 @@ fn hosts_of_other_versions_or_protocols_twins_and_late_ones_are_refused_by_name(
     };
     assert_eq!(reason(&bench, "b"), "has durio 0.5.0, expected 0.4.2");
     assert_eq!(reason(&bench, "c"), "is the same machine as a");
-    assert_eq!(reason(&bench, "e"), "speaks protocol 2.1, expected 1.0");
+    assert_eq!(reason(&bench, "e"), "speaks protocol 2.1, expected 1.1");
     assert_eq!(
         (bench.state("d"), &*reason(&bench, "d")),
         (HostState::Joined, "durio 0.4.9, here 0.4.2")

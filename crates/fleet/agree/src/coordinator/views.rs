@@ -1,13 +1,14 @@
-//! What the coordinator knows of each host, and of what it does with it: the newest status, the clock,
-//! a barrier, a folder that is being fetched.
+//! What the coordinator knows of each host and relay, and of what it does with it: the newest status,
+//! the clock, a barrier, a folder that is being fetched.
 
 use std::collections::BTreeMap;
 
 use durio_base::Nanos;
-use durio_record::fleet::HostState;
+use durio_record::fleet::{HostChange, HostState};
 
 use crate::clock::{ClockEstimate, PROBE_EVERY, ProbeSeries, later};
 use crate::message::{CampaignStep, FolderDigest, HostStatus, PlanSummary, RunSummary};
+use crate::sign::Newest;
 
 const LAST_STEP: CampaignStep =
     CampaignStep { section: Some(u32::MAX), round: u32::MAX, step: u32::MAX };
@@ -15,14 +16,16 @@ const LAST_STEP: CampaignStep =
 #[derive(Debug, Default)]
 pub(super) struct HostView {
     pub(super) name: String,
+    /// Which relay serves it, if one does.
+    pub(super) relay: Option<usize>,
     /// The state that the record has.
     pub(super) recorded: HostState,
     pub(super) status: Option<HostStatus>,
-    /// The last is the present one; words of earlier ones are stale.
-    pub(super) boots: Vec<String>,
-    pub(super) newest: (u64, u64),
+    pub(super) newest: Newest,
     /// The newest time at which it is known to have lived.
     pub(super) alive: Nanos,
+    /// The first status that says what it says now, as its relay reports.
+    pub(super) said: Option<(u64, u64)>,
     pub(super) has_joined: bool,
     /// Asked to join when the campaign had begun.
     pub(super) is_late: bool,
@@ -41,6 +44,57 @@ pub(super) struct HostView {
     pub(super) unknown: Vec<(CampaignStep, CampaignStep)>,
     pub(super) fetch: Option<Fetch>,
     pub(super) fetch_failures: u32,
+    /// It was told to stop long ago, so it counts as lost until its run has ended.
+    pub(super) is_overdue: bool,
+    pub(super) lines: HostLines,
+}
+
+/// Lines about a host in one pass, without the one of its end.
+const LINES_MAX: u32 = 100;
+
+/// Lines of the record about one host. States may alternate without end; lines do not.
+#[derive(Debug, Default)]
+pub(super) struct HostLines {
+    written: u32,
+    /// The state of the last line.
+    state: HostState,
+    /// The last change, while it has no line.
+    pub(super) pending: Option<HostChange>,
+}
+
+impl HostLines {
+    /// Notes a change; it is given back if it is to be written.
+    pub(super) fn add(&mut self, mut change: HostChange) -> Option<HostChange> {
+        change.unwritten = self.pending.take().map_or(0, |before| before.unwritten + 1);
+        if !self.is_wanted(&change) {
+            self.pending = Some(change);
+            return None;
+        }
+        self.note(change.state);
+        Some(change)
+    }
+
+    /// A line is written, or was by an earlier process.
+    pub(super) fn note(&mut self, state: HostState) {
+        (self.state, self.written) = (state, self.written.saturating_add(1));
+    }
+
+    /// A state of another kind than the last one gets a line.
+    pub(super) fn has_room(&self) -> bool {
+        self.written < LINES_MAX
+    }
+
+    /// A campaign with a barrier for each step goes through the same states again and again, and a
+    /// bad link makes a host lost and found.
+    fn is_wanted(&self, change: &HostChange) -> bool {
+        let is_under_way = |state| (HostState::Armed..=HostState::Running).contains(&state);
+        let is_repeated = is_under_way(self.state)
+            && is_under_way(change.state)
+            && change.state <= self.state
+            && change.reason.is_none();
+        let is_end = change.state.is_final() && change.state != HostState::Lost;
+        is_end || !is_repeated && self.has_room()
+    }
 }
 
 impl HostView {
@@ -55,7 +109,11 @@ impl HostView {
         self.has_joined && !is_over && self.lost_since.is_none() && self.stop.is_none()
     }
 
+    /// A relay asks its hosts by itself.
     pub(super) fn begin_series(&mut self, probes: u32, now: Nanos) {
+        if self.relay.is_some() {
+            return;
+        }
         self.series = ProbeSeries::new(probes, now);
         self.next_probe = later(now, PROBE_EVERY);
     }
@@ -76,7 +134,7 @@ impl HostView {
 
     /// Ends the time in which nothing was known of its steps.
     pub(super) fn find(&mut self) {
-        self.lost_since = None;
+        (self.lost_since, self.is_overdue) = (None, false);
         let Some((from, to)) = self.unknown.pop() else { return };
         let started = self.status.as_ref().and_then(|status| status.started);
         let is_over = self.status.as_ref().is_some_and(|status| status.state >= HostState::Ended);
@@ -99,6 +157,30 @@ impl HostView {
 
     pub(super) fn is_unknown(&self, step: CampaignStep) -> bool {
         self.unknown.iter().any(|&(from, to)| (from..=to).contains(&step))
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct RelayView {
+    pub(super) name: String,
+    /// Where its hosts are among all.
+    pub(super) hosts: Vec<usize>,
+    pub(super) newest: Newest,
+    pub(super) clock: Option<ClockEstimate>,
+    pub(super) series: ProbeSeries,
+    pub(super) next_probe: Nanos,
+    /// When its hosts get their clocks.
+    pub(super) next_clocks: Nanos,
+    /// When its last report came.
+    pub(super) heard: Nanos,
+    /// The record says so.
+    pub(super) is_silent: bool,
+}
+
+impl RelayView {
+    pub(super) fn begin_series(&mut self, probes: u32, now: Nanos) {
+        self.series = ProbeSeries::new(probes, now);
+        self.next_probe = later(now, PROBE_EVERY);
     }
 }
 
@@ -156,9 +238,18 @@ mod tests {
             version: "0.1.0".to_owned(),
         };
         let started = started.map(|number| StartedStep { step: step(number), at_ns: 0 });
-        let (plan, waiting, ordered, run, reason) = (None, None, None, None, None);
-        let status =
-            HostStatus { state, at_ns: 0, machine, plan, waiting, ordered, started, run, reason };
+        let status = HostStatus {
+            state,
+            at_ns: 0,
+            machine,
+            plan: None,
+            waiting: None,
+            ordered: None,
+            started,
+            quiet: None,
+            run: None,
+            reason: None,
+        };
         (view.recorded, view.status) = (state, Some(status));
     }
 
@@ -213,5 +304,63 @@ mod tests {
         assert_eq!(after_end, [1, 2, 5, 6]);
         view.forget_all();
         assert!((0..10).all(|number| view.is_unknown(step(number))));
+    }
+
+    fn change(state: HostState, reason: Option<&str>) -> HostChange {
+        HostChange {
+            at: Nanos::ZERO,
+            host: "a".to_owned(),
+            state,
+            reason: reason.map(str::to_owned),
+            plan_digest: None,
+            clock: None,
+            run: None,
+            folder_digest: None,
+            unwritten: 0,
+        }
+    }
+
+    #[test]
+    fn a_state_that_comes_again_under_way_has_no_line_and_the_next_line_counts_it() {
+        use HostState::{Armed, Collected, Ended, Lost, Ordered, Permitted, Running};
+        let mut lines = HostLines::default();
+        let mut written = Vec::new();
+        let steps = [Armed, Ordered, Running].repeat(1_000);
+        let after = [Lost, Armed, Armed, Running, Ordered, Ended, Collected];
+        for state in [Permitted].into_iter().chain(steps).chain(after) {
+            written.extend(lines.add(change(state, None)).map(|line| (line.state, line.unwritten)));
+        }
+        let expected = [
+            (Permitted, 0),
+            (Armed, 0),
+            (Ordered, 0),
+            (Running, 0),
+            (Lost, 2_997),
+            (Armed, 0),
+            (Running, 1),
+            (Ended, 1),
+            (Collected, 0),
+        ];
+        assert_eq!(written, expected);
+        // A clock that was set is told in any state.
+        assert!(lines.add(change(Armed, None)).is_some());
+        assert!(lines.add(change(Armed, Some("its clock was set"))).is_some());
+    }
+
+    #[test]
+    fn a_host_that_is_lost_and_found_without_end_has_a_hundred_lines_and_its_end() {
+        use HostState::{Collected, Lost, Running};
+        let mut lines = HostLines::default();
+        let written = |lines: &mut HostLines, count: usize| {
+            let states = [Running, Lost].into_iter().cycle().take(count);
+            states.filter_map(|state| lines.add(change(state, None))).count()
+        };
+        assert_eq!((written(&mut lines, 98), lines.has_room()), (98, true));
+        assert_eq!((written(&mut lines, 2), lines.has_room()), (2, false));
+        assert_eq!(written(&mut lines, 1_000), 0);
+        let pending = lines.pending.as_ref().map(|change| (change.state, change.unwritten));
+        assert_eq!(pending, Some((Lost, 999)));
+        let end = lines.add(change(Collected, None)).map(|line| line.unwritten);
+        assert_eq!((end, lines.pending.is_none()), (Some(1_000), true));
     }
 }

@@ -1,5 +1,8 @@
 //! What a host obeys, what it does not, and when it stops by itself.
 
+mod limits;
+mod orders;
+
 use super::*;
 use crate::message::{PROTOCOL, RunFile, TimetableEntry};
 
@@ -109,15 +112,33 @@ impl Bench {
         }
     }
 
-    /// Effects but for statuses.
+    /// Effects but for statuses, with a memory that is stored at once.
     fn give(&mut self, input: HostInput) -> Vec<HostEffect> {
+        let mut effects = self.give_alone(input);
+        if effects.iter().any(|effect| matches!(effect, HostEffect::Remember(_))) {
+            effects.extend(self.give_alone(HostInput::Remembered(Ok(()))));
+        }
+        effects
+    }
+
+    fn give_alone(&mut self, input: HostInput) -> Vec<HostEffect> {
         let now = Nanos::from_millis(self.now);
         let mut effects = self.machine.handle(now, input, &OneWord);
-        let is_status = |effect: &HostEffect| {
-            matches!(effect, HostEffect::Send(BusMessage { body: Body::Status(_), .. }))
-        };
         effects.retain(|effect| !is_status(effect));
         effects
+    }
+
+    /// The state that a heartbeat now has, and how long it says that the run has been quiet.
+    fn heartbeat(&mut self) -> (HostState, Option<Nanos>) {
+        let now = Nanos::from_millis(self.now);
+        let effects = self.machine.handle(now, HostInput::Connected(true), &OneWord);
+        let mut statuses = effects.into_iter().filter_map(|effect| match effect {
+            HostEffect::Send(BusMessage { body: Body::Status(status), .. }) => Some(status),
+            _ => None,
+        });
+        let status = statuses.next_back().expect("a status");
+        assert_eq!(status.at_ns, self.now * MS);
+        (status.state, status.quiet)
     }
 
     fn order(&mut self, body: Body) -> Vec<HostEffect> {
@@ -135,6 +156,10 @@ impl Bench {
         self.now = now;
         self.give(HostInput::Tick)
     }
+}
+
+fn is_status(effect: &HostEffect) -> bool {
+    matches!(effect, HostEffect::Send(BusMessage { body: Body::Status(_), .. }))
 }
 
 fn start_answer(at: u64, attempt: u32) -> HostEffect {
@@ -242,7 +267,7 @@ fn a_run_is_started_once_and_only_as_it_was_planned_and_while_the_order_lives() 
     assert_eq!(bench.order(Body::Run(order.clone())), []);
     bench.now -= 1;
     let newest = (1, bench.sequence + 1);
-    let memory = HostMemory { has_run: true, done: None, newest };
+    let memory = HostMemory { has_run: true, newest, ..HostMemory::default() };
     let effects = bench.order(Body::Run(order.clone()));
     assert_eq!(effects, [HostEffect::Remember(memory), HostEffect::StartChild]);
     assert_eq!(bench.order(Body::Run(order)), []);
@@ -459,7 +484,7 @@ fn an_earlier_coordinator_is_not_obeyed_once_a_later_one_has_spoken() {
 
 #[test]
 fn a_restarted_host_does_not_run_again_and_a_finished_one_stays_finished() {
-    let memory = HostMemory { has_run: true, done: None, newest: (1, 7) };
+    let memory = HostMemory { has_run: true, newest: (1, 7), ..HostMemory::default() };
     let (mut bench, effects) = Bench::new(memory);
     assert_eq!(effects, [HostEffect::Lock, HostEffect::Inspect]);
     assert_eq!(bench.machine.state(), HostState::Ended);

@@ -222,3 +222,52 @@ fn the_owner_is_root_or_the_running_user() {
     assert_eq!(of(1000, 0), Err(refused.to_owned()));
     assert_eq!(of(1000, 1001), Err(refused.to_owned()));
 }
+
+#[test]
+fn a_device_is_overwritten_only_where_the_file_says_so() {
+    let key = SigningKey::generate().public();
+    let text = begin(&key) + REST;
+    let device = |destroy: &str| {
+        let text = text.replace("serial:S64GNE0R", "serial: S64GNE0R ");
+        let file = parse(&text.replace("destroy = true\n", destroy), "f").unwrap();
+        file.permits.into_iter().next_back().unwrap().place
+    };
+    for (line, destroy) in [("", false), ("destroy = false\n", false), ("destroy = true\n", true)] {
+        let expected = PermittedPlace::Device { serial: "S64GNE0R".to_owned(), destroy };
+        assert_eq!(device(line), expected, "{line}");
+    }
+    let rows = [
+        (
+            "serial:S64GNE0R",
+            "serial: ",
+            "line 18, column 10: 'serial: ' does not name a device by serial number; expected \
+             serial:NUMBER",
+        ),
+        ("target = \"raw\"", "target = \"\"", "line 17, column 10: empty target"),
+        (
+            "path = \"/srv/qualify\"\n",
+            "",
+            "line 10, column 10: a permit has either 'path' or 'device'",
+        ),
+    ];
+    for (old, new, sentence) in rows {
+        let error = parse(&text.replacen(old, new, 1), "f.toml").unwrap_err();
+        assert_eq!(error_chain(&error), format!("'f.toml' {sentence}"));
+    }
+}
+
+#[test]
+fn a_file_has_1_mib_at_most() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fleet.toml");
+    let read_of = |bytes: usize| {
+        let text = "schema = 1\n#".to_owned();
+        let rest = "x".repeat(bytes - text.len());
+        std::fs::write(&path, text + &rest).unwrap();
+        std::fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        read(&path).map(|file| file.is_some())
+    };
+    assert!(matches!(read_of(1_048_576), Ok(true)));
+    let refused = error_chain(&read_of(1_048_577).unwrap_err());
+    assert!(refused.starts_with("cannot read the host file '"), "{refused}");
+}

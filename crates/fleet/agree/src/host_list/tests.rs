@@ -184,6 +184,41 @@ fn bytes_that_are_not_text_are_refused_with_their_place() {
     assert_eq!(error_chain(&error), "the list of hosts is not UTF-8 text");
 }
 
+#[test]
+fn a_name_is_not_a_list_a_range_or_an_address_with_a_login() {
+    assert_eq!(parse_name("db1.example").unwrap().address, "db1.example");
+    for text in ["", "db[1-2]", "db[1]", "a,a2", "root@db1", "db1:22", "-oProxyCommand=x", "a b"] {
+        assert_eq!(parse_name(text), None, "{text}");
+    }
+}
+
+#[test]
+fn a_list_has_no_groups_and_long_words_are_cut_after_64_characters_in_messages() {
+    let error = read(OsStr::new("db[1-2]"), Some("db")).unwrap_err();
+    assert_eq!(error_chain(&error), "a list of host names has no groups");
+    assert_eq!(error.hints, ["name an inventory file to select one of its groups"]);
+    let sentence = |word: &str| refused(&format!("{word}!")).0;
+    let (whole, long) = ("ä".repeat(63), "ä".repeat(64));
+    assert_eq!(sentence(&whole), format!("host name '{whole}!' contains 'ä'"));
+    assert_eq!(sentence(&long), format!("host name '{long}…' contains 'ä'"));
+    assert_eq!(refused("a\tb").0, "host name 'a\\tb' contains '\\t'");
+}
+
+#[test]
+fn a_file_of_hosts_has_16_mib_at_most() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nodes");
+    let read_of = |bytes: usize| {
+        let text = "a\n#".to_owned();
+        let rest = "x".repeat(bytes - text.len());
+        std::fs::write(&path, text + &rest).unwrap();
+        read(path.as_os_str(), None).map(|list| list.hosts.len())
+    };
+    assert_eq!(read_of(16_777_216).unwrap(), 1);
+    let refused = error_chain(&read_of(16_777_217).unwrap_err());
+    assert!(refused.starts_with("cannot read the hosts in '"), "{refused}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 

@@ -177,6 +177,59 @@ fn every_refusal_names_the_inventory_and_the_line() {
     assert!(unclosed.starts_with("inventory 'i': line "), "{unclosed}");
 }
 
+#[test]
+fn the_form_of_a_file_shows_in_its_first_line_that_is_not_a_comment_or_in_its_ending() {
+    let rows = [
+        ("# the lab\n\nall:\n  hosts:\n    a:\n", "x", "a a"),
+        ("all: {hosts: {a: ~}}\n", "x.yml", "a a"),
+        ("all: {hosts: {a: ~}}\n", "x.yaml", "a a"),
+        ("a ansible_port=7\n", "x", "a a:7"),
+        ("# a ansible_port=7\na\n", "x", "a a"),
+        ("[db] # spare\na\n", "x", "a a"),
+    ];
+    for (text, file, host) in rows {
+        assert_eq!(hosts(text, file, None), [host], "{text}");
+    }
+}
+
+#[test]
+fn brackets_around_an_address_or_a_range_are_a_host_and_no_section() {
+    let text = "[db]\n[2001:db8::7]\n[7:8]\nn[1:2] ansible_user=ops\n";
+    assert_eq!(
+        hosts(text, "x", Some("db")),
+        ["ip6-2001-db8--7 [2001:db8::7]", "7 7", "8 8", "n1 ops@n1", "n2 ops@n2"]
+    );
+}
+
+#[test]
+fn variables_in_quotes_are_one_word_and_of_a_group_or_a_host_the_last_counts() {
+    let text = "[db]\na ansible_user='x' ansible_user=\"y\" # ansible_user=z\n[db:vars]\n\
+                ansible_port=1\nansible_port=2 # ansible_port=3\n";
+    assert_eq!(hosts(text, "x", None), ["a y@a:2"]);
+    // A host of several groups is there once, at its first place.
+    let text = "[web]\nb\na\n[db]\na\nc\n";
+    assert_eq!(hosts(text, "x", None), ["b b", "a a", "c c"]);
+}
+
+#[test]
+fn groups_levels_and_ports_are_accepted_up_to_their_limits() {
+    let groups = |count: usize| {
+        (0..count).map(|number| format!("[g{number}]\n")).collect::<String>() + "a\n"
+    };
+    assert_eq!(hosts(&groups(2_000), "i", Some("g1999")), ["a a"]);
+    let sentence = "inventory 'i': line 2001: too many groups: the limit is 2000";
+    assert_eq!(refused(&groups(2_001), "i"), sentence);
+    let list = |levels: usize| format!("---\n{}a\n", "- ".repeat(levels));
+    let sentence = "inventory 'i': line 2: expected names with ':' in the inventory";
+    assert_eq!(refused(&list(64), "i"), sentence);
+    assert_eq!(refused(&list(65), "i"), "inventory 'i': line 2: more than 64 levels");
+    assert_eq!(hosts("a ansible_port=65535\n", "i", None), ["a a:65535"]);
+    for port in ["65536", "+22", "-1", "ssh"] {
+        let sentence = format!("'a': invalid port '{port}'");
+        assert_eq!(refused(&format!("a ansible_port={port}\n"), "i"), sentence);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 

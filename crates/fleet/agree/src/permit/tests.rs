@@ -351,3 +351,79 @@ fn by_ssh_without_a_file_only_new_files_in_the_folders_of_the_operator() {
         "target 'raw' is a device, and this host has no host file"
     );
 }
+
+#[test]
+fn an_amount_is_known_if_that_of_each_write_is_and_the_smallest_permit_is_watched_wherever_it_is() {
+    let mut host = host();
+    host.plan.writes.push(host.plan.writes[0].clone());
+    let write = &mut host.plan.writes;
+    (write[0].size, write[1].size) = (Bytes::from_gib(1), Bytes::from_gib(1));
+    (write[0].written, write[1].written) = (Some(Bytes::from_gib(1)), None);
+    let watch = WriteWatch::new("data", Bytes::from_gib(4096));
+    assert_eq!(host.watch(0, KEY), Ok(Some(watch)));
+    host.file.permits[0].rate_max = Some(Bytes::from_mib(200));
+    host.plan.writes[0].rate = Some(Bytes::from_mib(1));
+    let sentence = "permit 'data': the plan does not limit its write rate; rate_max is 200 MiB/s";
+    assert_eq!(host.refused(), sentence);
+
+    host.file.permits[0].rate_max = None;
+    host.plan.writes[1].target = "raw".to_owned();
+    host.plan.writes[1].place =
+        WritePlace::Device { path: "/dev/sdx".into(), serial: "S64G".to_owned() };
+    host.plan.writes[0].written = None;
+    for (data, raw, target, smallest) in [(3, 7, "data", 3), (7, 3, "raw", 3)] {
+        host.file.permits[0].written_max = Some(Bytes::from_gib(data));
+        host.file.permits[1].written_max = Some(Bytes::from_gib(raw));
+        let watch = WriteWatch::new(target, Bytes::from_gib(smallest));
+        assert_eq!(host.watch(0, KEY), Ok(Some(watch)));
+    }
+}
+
+#[test]
+fn a_device_is_overwritable_for_its_coordinator_and_target_with_consent() {
+    let mut host = host();
+    assert_eq!(overwritable(&host.file, KEY, "raw"), Some("S64G"));
+    for (key, target) in [(KEY, "data"), (KEY, "logs"), ("UOTHER", "raw"), ("UEVIL", "raw")] {
+        assert_eq!(overwritable(&host.file, key, target), None, "{key} {target}");
+    }
+    host.file.permits[1].place =
+        PermittedPlace::Device { serial: "S64G".to_owned(), destroy: false };
+    assert_eq!(overwritable(&host.file, KEY, "raw"), None);
+}
+
+#[test]
+fn the_times_of_a_run_are_those_of_the_host_on_its_monotonic_clock() {
+    const HOUR: u64 = 3600;
+    let [begin, ns] = [Nanos::from_secs(50), Nanos::new(1)];
+    let after = |hours: u64| later(begin, Nanos::from_secs(hours * HOUR));
+    let mut host = host();
+    host.plan.duration = Some(Nanos::from_secs(2 * HOUR));
+    let time = |host: &PermitCase, hours: u64| {
+        let today = UNIX_EPOCH + Duration::from_secs(hours * HOUR);
+        PermittedTime::new(&host.plan, &host.file.limits, (today, begin))
+    };
+    let free = time(&host, 12);
+    assert_eq!(free, PermittedTime::default());
+    let never = Nanos::new(u64::MAX);
+    assert_eq!((free.too_late(never), free.passed(begin, never)), (None, None));
+
+    host.file.limits.hours = Some("20:00-06:00".parse().unwrap());
+    let sentence = "the run would not end within the hours 20:00-06:00 UTC any more";
+    // At 20:00, 23:00 and 04:00 of the next day.
+    for (hour, left) in [(20, 10), (23, 7), (28, 2)] {
+        let time = time(&host, hour);
+        let begin_by = after(left - 2);
+        assert_eq!(time.too_late(begin_by), None, "{hour}:00");
+        assert_eq!(time.too_late(later(begin_by, ns)).as_deref(), Some(sentence), "{hour}:00");
+        assert_eq!(time.passed(begin, after(left)), None, "{hour}:00");
+        let passed = time.passed(begin, later(after(left), ns));
+        assert_eq!(passed.as_deref(), Some("the hours 20:00-06:00 UTC"), "{hour}:00");
+    }
+
+    host.file.limits = HostLimits { duration_max: Some(Nanos::from_secs(HOUR)), hours: None };
+    let time = time(&host, 20);
+    let began = after(5);
+    assert_eq!((time.too_late(never), time.passed(began, after(6))), (None, None));
+    let passed = time.passed(began, later(after(6), ns));
+    assert_eq!(passed.as_deref(), Some("duration_max of 1 h"));
+}

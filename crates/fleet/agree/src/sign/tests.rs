@@ -151,3 +151,41 @@ fn the_list_of_ended_campaigns_keeps_the_newest_and_links_are_refused() {
     let error = EndedCampaigns::open(&state).unwrap_err();
     assert_eq!(sentence(&error), "cannot use the list of ended campaigns: it is a symbolic link");
 }
+
+#[test]
+fn ten_thousand_ended_campaigns_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(ENDED_FILE);
+    let state = Folder::open(folder.path()).unwrap();
+    let lines: String = (0..10_000).map(|number| format!("{number:032x}\n")).collect();
+    std::fs::write(&path, lines).unwrap();
+    EndedCampaigns::open(&state).unwrap().end(&state, SECOND).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let ended: Vec<&str> = text.lines().collect();
+    assert_eq!((ended.len(), ended[9_999]), (10_000, SECOND));
+    assert_eq!(ended[0], format!("{:032x}", 1));
+}
+
+#[test]
+fn duplicates_overtaken_messages_and_earlier_boots_are_not_taken() {
+    let mut newest = Newest::default();
+    assert!(!newest.knows("b1", (1, 1)));
+    assert_eq!(newest.take("b1", (5, 2)), Some(true));
+    assert_eq!(newest.take("b1", (5, 2)), None);
+    assert_eq!(newest.take("b1", (5, 1)), None);
+    assert_eq!(newest.take("b1", (5, 3)), Some(false));
+    assert!(newest.knows("b1", (5, 3)) && !newest.knows("b1", (5, 4)));
+    assert!(newest.has((5, 3)) && newest.has((5, 2)) && !newest.has((5, 4)));
+    assert!(!newest.has((4, 3)) && !newest.has((6, 3)));
+    // A clock that counts from zero again.
+    assert_eq!(newest.take("b2", (1, 1)), Some(true));
+    assert_eq!(newest.take("b1", (9, 9)), None);
+    assert!(!newest.knows("b1", (1, 1)) && newest.knows("b2", (1, 1)));
+}
+
+#[test]
+fn a_sender_has_sixteen_boots() {
+    let mut newest = Newest::default();
+    let taken = (0..20).filter(|boot| newest.take(&format!("b{boot}"), (1, 1)).is_some());
+    assert_eq!(taken.count(), 16);
+}

@@ -106,6 +106,7 @@ impl World {
             ends(&state.outages),
             ends(&coordinator.dead),
             ends(&self.bus_outages),
+            ends(self.relay_outages(agent)),
             Some(self.stalled),
         ];
         let calm = disturbed.into_iter().flatten().max().unwrap_or(0).max(stopped);
@@ -154,8 +155,7 @@ impl World {
         let before = coordinator.changes.iter().rev().find(|before| before.host == change.host);
         let is_over =
             before.is_some_and(|before| before.state.is_final() && before.state != HostState::Lost);
-        let is_meant = |agent: &SimAgent| agent.campaign == at && agent.name == change.host;
-        let Some(agent) = self.agents.iter().position(is_meant) else { return };
+        let Some(agent) = self.agent_named(at, &change.host) else { return };
         let is_foreign = change.run.as_ref().is_some_and(|run| *run != self.run_name(agent));
         if is_over {
             return self.fail("a host has two final states");
@@ -177,8 +177,30 @@ impl World {
         }
     }
 
+    /// A host is lost: could its heartbeats be heard?
+    fn check_lost(&mut self, at: usize, host: &str) {
+        let Some(agent) = self.agent_named(at, host) else { return };
+        let (now, state) = (self.now, &self.agents[agent]);
+        let outages = [
+            state.outages.as_slice(),
+            self.coordinators[at].dead.as_slice(),
+            self.bus_outages.as_slice(),
+            self.relay_outages(agent),
+        ];
+        let ends = outages.into_iter().flatten().map(|outage| outage.1);
+        let disturbed = ends.chain([self.stalled]).max().filter(|&end| end > 0);
+        let is_calm = disturbed.is_none_or(|end| now > end.saturating_add(BUS_TIME));
+        let is_heard = self.loss == 0 && is_calm;
+        if is_heard && state.machine.is_some() && !self.hosts[state.host].is_stepped {
+            self.fail("a host that is heard is lost");
+        }
+    }
+
     pub(super) fn count_event(&mut self, at: usize, line: &TimedCampaignEvent) {
         let now = self.now;
+        if let CampaignEvent::HostLost { host, .. } = &line.event {
+            self.check_lost(at, host);
+        }
         let coordinator = &mut self.coordinators[at];
         match &line.event {
             CampaignEvent::BarrierCancelled { .. } => self.tally.barriers_cancelled += 1,

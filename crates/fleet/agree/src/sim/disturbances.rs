@@ -93,6 +93,16 @@ impl World {
         self.at(time, SimEvent::Disturb(disturbance));
     }
 
+    /// Sometimes an agent is killed while its memory is being stored.
+    pub(super) fn aim_at_store(&mut self, agent: usize, after: u64) {
+        // By the clock and not by chance: what else happens with a seed stays.
+        let is_hit = (self.now / MS).is_multiple_of(40);
+        if self.is_disturbed && self.now < QUIET_AFTER && is_hit {
+            let kill = Disturbance::KillAgent(agent, SECOND);
+            self.at(self.now + after, SimEvent::Disturb(kill));
+        }
+    }
+
     pub(super) fn carry_out(&mut self, disturbance: Disturbance) {
         let now = self.now;
         if !matches!(disturbance, Disturbance::StartAgent(_)) {
@@ -125,7 +135,7 @@ impl World {
             }
             Disturbance::Restore(host) => {
                 self.hosts[host].is_cut = false;
-                self.connect_host(host, self.is_bus_up);
+                self.connect_host(host, true);
             }
             Disturbance::Pause(agent, span) => {
                 self.tally.cuts += 1;
@@ -135,14 +145,10 @@ impl World {
             Disturbance::Stall(span) => self.stall(span),
             Disturbance::BusDown(span) => self.bus_down(span),
             Disturbance::BusUp => self.bus_up(),
-            Disturbance::KillCoordinator(at, span) => {
-                let coordinator = &mut self.coordinators[at];
-                if !coordinator.is_finished && coordinator.machine.take().is_some() {
-                    coordinator.dead.push((now, u64::MAX));
-                    self.at(now + span, SimEvent::Disturb(Disturbance::Resume(at)));
-                }
-            }
+            Disturbance::KillCoordinator(at, span) => self.kill_coordinator(at, span),
             Disturbance::Resume(at) => self.resume(at),
+            Disturbance::KillRelay(at, span) => self.kill_relay(at, span),
+            Disturbance::RestartRelay(at) => self.restart_relay(at),
             Disturbance::StepClock(host, span) => {
                 let host = &mut self.hosts[host];
                 host.clock.offset += i128::from(span);
@@ -151,6 +157,15 @@ impl World {
             Disturbance::Stop(at) => {
                 self.tell_coordinator(at, CoordinatorInput::Operator(OperatorOrder::Stop));
             }
+        }
+    }
+
+    fn kill_coordinator(&mut self, at: usize, span: u64) {
+        let now = self.now;
+        let coordinator = &mut self.coordinators[at];
+        if !coordinator.is_finished && coordinator.machine.take().is_some() {
+            coordinator.dead.push((now, u64::MAX));
+            self.at(now + span, SimEvent::Disturb(Disturbance::Resume(at)));
         }
     }
 
@@ -199,6 +214,7 @@ impl World {
     fn connect_host(&mut self, host: usize, is_connected: bool) {
         for agent in 0..self.agents.len() {
             if self.agents[agent].host == host {
+                let is_connected = is_connected && self.is_linked(agent);
                 self.tell_agent(agent, HostInput::Connected(is_connected));
             }
         }
@@ -221,9 +237,10 @@ impl World {
         self.tally.kills += 1;
         (self.is_bus_up, self.bus_changed) = (false, self.now);
         self.bus_outages.push((self.now, self.now + span));
-        for agent in 0..self.agents.len() {
+        for agent in self.agents_on_the_bus() {
             self.tell_agent(agent, HostInput::Connected(false));
         }
+        self.connect_relays(false);
         for at in 0..self.coordinators.len() {
             self.tell_coordinator(at, CoordinatorInput::Bus(false));
         }
@@ -235,13 +252,9 @@ impl World {
         for at in 0..self.coordinators.len() {
             self.tell_coordinator(at, CoordinatorInput::Bus(true));
         }
-        for agent in 0..self.agents.len() {
-            let time = self.now + self.chance.between(100 * MS, 2 * SECOND);
-            let process = self.agents[agent].process;
-            if !self.hosts[self.agents[agent].host].is_cut {
-                let input = HostInput::Connected(true);
-                self.at(time, SimEvent::Input(agent, process, input));
-            }
+        self.connect_relays(true);
+        for agent in self.agents_on_the_bus() {
+            self.connect_later(agent);
         }
     }
 }

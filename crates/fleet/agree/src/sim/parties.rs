@@ -12,6 +12,7 @@ use crate::message::{
     Body, BusMessage, COORDINATOR, CampaignStep, FolderDigest, Recipient, RunFile, RunSummary,
     StartOrder,
 };
+use crate::relay::RelayInput;
 
 impl World {
     pub(super) fn start_child(&mut self, agent: usize) {
@@ -189,7 +190,10 @@ impl World {
         let coordinator = &mut self.coordinators[at];
         let clock = coordinator.clock.read(self.now);
         let Some(machine) = &mut coordinator.machine else { return };
-        let effects = machine.handle(clock, input, &ToyKeys);
+        let effects = match &mut self.hub {
+            Some(hub) => hub.handle(machine, (self.now, clock), input),
+            None => machine.handle(clock, input, &ToyKeys),
+        };
         self.apply_coordinator(at, effects);
     }
 
@@ -234,10 +238,8 @@ impl World {
                     self.after(span, SimEvent::Go(at));
                 }
                 CoordinatorEffect::Store { host, file, offset, bytes, .. } => {
-                    let is_meant =
-                        |agent: &&mut SimAgent| agent.campaign == at && agent.name == host;
-                    if let Some(agent) = self.agents.iter_mut().find(is_meant) {
-                        let stored = agent.stored.entry(file).or_default();
+                    if let Some(agent) = self.agent_named(at, &host) {
+                        let stored = self.agents[agent].stored.entry(file).or_default();
                         stored.truncate(usize::try_from(offset).unwrap_or(0));
                         stored.extend(bytes);
                     }
@@ -252,12 +254,19 @@ impl World {
 
     pub(super) fn send_from_coordinator(&mut self, at: usize, name: &str, mut message: BusMessage) {
         self.sign(&mut message);
-        let is_meant = |agent: &SimAgent| agent.campaign == at && agent.name == name;
-        let Some(agent) = self.agents.iter().position(is_meant) else { return };
-        if let Body::Start(order) = &message.body {
+        let agent = self.agent_named(at, name);
+        let own = || self.relays.iter().position(|relay| at == 0 && relay.name == name);
+        let relay = agent.map_or_else(own, |agent| self.agents[agent].relay);
+        if let (Some(agent), Body::Start(order)) = (agent, &message.body) {
             self.agents[agent].note_order(order);
             self.aim_at_start(agent);
         }
+        if let Some(relay) = relay {
+            let input = RelayInput::Coordinator { to: name.to_owned(), message };
+            let delay = self.relays[relay].delays[0];
+            return self.carry_if(self.is_bus_up, delay, SimEvent::ToRelay(relay, None, input));
+        }
+        let Some(agent) = agent else { return };
         let host = self.agents[agent].host;
         let delay = self.hosts[host].delays[0];
         self.carry(host, delay, SimEvent::ToAgent(agent, message));

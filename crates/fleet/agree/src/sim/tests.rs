@@ -1,8 +1,10 @@
 //! Honest machines break no promise, planted faults are found, and hundreds of hosts agree.
 
+use std::collections::BTreeSet;
+
 use durio_record::fleet::{CampaignEvent, CampaignOutcome, HostState};
 
-use super::truth::SimChance;
+use super::truth::{Disturbance, SimChance, SimEvent};
 use super::*;
 
 /// Seeds in which each fault must be found.
@@ -14,7 +16,9 @@ fn no_promise_is_broken_in_two_hundred_campaigns() {
     assert_eq!(violation, None);
     let CampaignTally { campaigns, lost, doubled, kills, resumes, cuts, .. } = tally;
     assert_eq!(campaigns, 200);
-    let rare = [lost, doubled, kills, resumes, cuts, tally.barriers_cancelled, tally.losses];
+    let relays = tally.relays_killed;
+    let rare =
+        [lost, doubled, kills, resumes, cuts, relays, tally.barriers_cancelled, tally.losses];
     let common = [tally.starts, tally.collected];
     assert!(rare.iter().all(|&count| count >= 10), "{tally:?}");
     assert!(common.iter().all(|&count| count >= 100), "{tally:?}");
@@ -53,4 +57,46 @@ fn three_hundred_hosts_on_a_quiet_bus_start_together_and_are_all_collected() {
         _ => None,
     });
     assert_eq!(reached, Some(300));
+}
+
+#[test]
+fn hosts_behind_relays_reach_all_states_and_their_coordinator_has_the_traffic_of_a_few() {
+    let load = |relays| hub_load(7, 300, relays, b"{}").unwrap();
+    let (direct, relayed) = (load(0), load(3));
+    for load in [&direct, &relayed] {
+        use HostState::{Armed, Collected, Ended, Joined, Planned, Running};
+        for state in [Joined, Planned, Armed, Running, Ended, Collected] {
+            assert_eq!(load.states.get(&state), Some(&300), "{state:?} {load:?}");
+        }
+        assert_eq!(load.states.get(&HostState::Lost), None);
+        // Figures without a form: of each host each second, or none of a relay.
+        assert_eq!(load.refused > 0, std::ptr::eq(load, &direct), "{load:?}");
+    }
+    assert!(relayed.messages * 2 < direct.messages, "{direct:?} {relayed:?}");
+    assert!(relayed.bytes < direct.bytes, "{direct:?} {relayed:?}");
+}
+
+#[test]
+fn a_killed_relay_costs_the_word_of_its_hosts_and_they_are_back_after_its_restart() {
+    let mut world = World::quiet(SimChance(3), None, 6);
+    world.add_relays(2, 6);
+    // All have joined, and none has ended.
+    world.at(2_000_000_000, SimEvent::Disturb(Disturbance::KillRelay(1, 3_000_000_000)));
+    assert_eq!(world.run(), Ok(()));
+    let names = |wanted: fn(&CampaignEvent) -> Option<&String>| -> BTreeSet<String> {
+        let events = world.coordinators[0].events.iter();
+        events.filter_map(|line| wanted(&line.event).cloned()).collect()
+    };
+    let lost = names(|event| match event {
+        CampaignEvent::HostLost { host, .. } => Some(host),
+        _ => None,
+    });
+    let behind: BTreeSet<String> = ["db-1", "db-3", "db-5"].map(str::to_owned).into();
+    assert_eq!(lost, behind);
+    let back = names(|event| match event {
+        CampaignEvent::HostBack { host } => Some(host),
+        _ => None,
+    });
+    assert_eq!(back, behind);
+    assert_eq!(world.tally.relays_killed, 1);
 }

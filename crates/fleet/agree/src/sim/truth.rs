@@ -5,6 +5,7 @@ use durio_base::Nanos;
 
 use crate::host::HostInput;
 use crate::message::{BusMessage, CampaignStep, Verify};
+use crate::relay::{RelayInput, RelayMachine};
 
 pub(super) const MS: u64 = 1_000_000;
 pub(super) const SECOND: u64 = 1_000 * MS;
@@ -20,6 +21,7 @@ pub struct CampaignTally {
     /// Agents, children and hosts.
     pub kills: u64,
     pub resumes: u64,
+    pub relays_killed: u64,
     /// Links that were cut, agents that stood still, and a bus that did.
     pub cuts: u64,
     pub barriers_cancelled: u64,
@@ -64,7 +66,8 @@ pub(super) struct ToyKeys;
 pub(super) fn toy_signature(sender: &str, bytes: &[u8]) -> String {
     let mix = |sum: u64, &byte: &u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let sum = sender.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| mix(sum, &byte));
-    format!("{:016x}", bytes.iter().fold(sum, mix))
+    // As long as a real one.
+    format!("{:086x}", bytes.iter().fold(sum, mix))
 }
 
 impl Verify for ToyKeys {
@@ -98,12 +101,39 @@ impl SimClock {
     }
 }
 
+/// Serves some hosts of the first campaign.
+#[derive(Debug)]
+pub(super) struct SimRelay {
+    pub(super) name: String,
+    pub(super) machine: Option<RelayMachine>,
+    pub(super) clock: SimClock,
+    /// How long a message takes to it, and from it.
+    pub(super) delays: [u64; 2],
+    /// Times in which it was dead.
+    pub(super) outages: Vec<(u64, u64)>,
+    /// Reports hosts of other regions as alive.
+    pub(super) lies: bool,
+}
+
+impl SimRelay {
+    pub(super) fn is_up(&self) -> bool {
+        self.machine.is_some()
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(super) enum SimEvent {
     AgentTick(usize),
     CoordinatorTick(usize),
     ToAgent(usize, BusMessage),
     ToCoordinator(usize, usize, BusMessage),
+    RelayTick(usize),
+    /// From an agent, or from the coordinator.
+    ToRelay(usize, Option<usize>, RelayInput),
+    /// To the first coordinator.
+    FromRelay(usize, BusMessage),
+    /// A host sends its figures.
+    Live(usize),
     /// Of a process of an agent.
     Input(usize, u32, HostInput),
     /// A step starts, on the host's clock, with the answer of the gate.
@@ -134,6 +164,8 @@ pub(super) enum Disturbance {
     BusUp,
     KillCoordinator(usize, u64),
     Resume(usize),
+    KillRelay(usize, u64),
+    RestartRelay(usize),
     /// The host's clock jumps ahead.
     StepClock(usize, u64),
     Stop(usize),

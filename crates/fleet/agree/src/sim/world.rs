@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 use durio_base::Nanos;
 use durio_record::fleet::{Barrier, CampaignPolicy, HostChange, LostPolicy, TimedCampaignEvent};
 
+use super::hub::Hub;
 use super::truth::{
-    CampaignTally, Disturbance, MS, SECOND, SimChance, SimClock, SimEvent, ToyKeys, toy_signature,
+    CampaignTally, Disturbance, MS, SECOND, SimChance, SimClock, SimEvent, SimRelay, ToyKeys,
+    toy_signature,
 };
 use crate::FleetFault;
 use crate::coordinator::{
@@ -17,7 +19,8 @@ use crate::host::{HostConfig, HostEffect, HostInput, HostMachine, HostMemory};
 use crate::message::{Body, BusMessage, CampaignStep, HostIdentity, PlanSummary, PlannedStep};
 
 const AGENT_TICK: u64 = 50 * MS;
-/// Every campaign must have ended by then.
+/// Until a memory is on the disk of its host.
+const STORE_TIME: u64 = 6 * MS;
 const HORIZON: u64 = 150 * SECOND;
 /// Clocks of hosts at time zero, before their shifts.
 const CLOCK_BASE: u64 = 1_000 * SECOND;
@@ -69,9 +72,13 @@ pub(super) struct TrueStep {
 pub(super) struct SimAgent {
     pub(super) host: usize,
     pub(super) campaign: usize,
+    /// Which relay serves it, if one does.
+    pub(super) relay: Option<usize>,
     pub(super) name: String,
     pub(super) machine: Option<HostMachine>,
     pub(super) memory: HostMemory,
+    /// What is on its way to the disk.
+    storing: Option<HostMemory>,
     /// Counts its processes; events of earlier ones are void.
     pub(super) process: u32,
     pub(super) child: Option<Child>,
@@ -128,7 +135,7 @@ pub(super) struct SimCoordinator {
 #[derive(Debug)]
 pub(super) struct World {
     pub(super) chance: SimChance,
-    fault: Option<FleetFault>,
+    pub(super) fault: Option<FleetFault>,
     pub(super) now: u64,
     queue: BTreeMap<(u64, u64), SimEvent>,
     number: u64,
@@ -136,9 +143,14 @@ pub(super) struct World {
     pub(super) hosts: Vec<SimHost>,
     pub(super) agents: Vec<SimAgent>,
     pub(super) coordinators: Vec<SimCoordinator>,
+    pub(super) relays: Vec<SimRelay>,
+    /// What the first coordinator's work is measured by.
+    pub(super) hub: Option<Hub>,
+    /// Every campaign must have ended by then.
+    pub(super) horizon: u64,
     /// Lengths of the steps.
     pub(super) steps: Vec<PlannedStep>,
-    loss: u64,
+    pub(super) loss: u64,
     doubles: u64,
     pub(super) is_bus_up: bool,
     /// The bus keeps what it has until then.
@@ -159,6 +171,8 @@ impl World {
         let hosts = chance.between(2, 5);
         let mut world = Self::quiet(chance, fault, usize::try_from(hosts).unwrap_or(2));
         world.disturb();
+        // By other draws: campaigns without relays do not depend on them.
+        world.draw_relays(SimChance(!seed));
         world
     }
 
@@ -175,6 +189,9 @@ impl World {
             hosts: Vec::new(),
             agents: Vec::new(),
             coordinators: Vec::new(),
+            relays: Vec::new(),
+            hub: None,
+            horizon: HORIZON,
             steps,
             loss: 0,
             doubles: 0,
@@ -245,6 +262,7 @@ impl World {
             campaign: format!("{campaign:032x}"),
             version: VERSION.to_owned(),
             hosts: names.clone(),
+            relays: Vec::new(),
             policy,
             spec: "[workload]\n".to_owned(),
             limits: LIMITS,
@@ -277,6 +295,19 @@ impl World {
         self.agents.push(SimAgent { host, campaign, name, is_partial: true, ..fresh });
         let soon = began + self.chance.below(SECOND);
         self.at(soon, SimEvent::Disturb(Disturbance::StartAgent(agent)));
+    }
+
+    /// The agent of a host in a campaign.
+    pub(super) fn agent_named(&self, campaign: usize, name: &str) -> Option<usize> {
+        let number: usize = name.strip_prefix("db-")?.parse().ok()?;
+        // Each campaign has one on every host.
+        let agent = campaign * self.hosts.len() + number;
+        self.agents.get(agent).filter(|agent| agent.name == name).map(|_| agent)
+    }
+
+    /// Agents without a relay.
+    pub(super) fn agents_on_the_bus(&self) -> Vec<usize> {
+        (0..self.agents.len()).filter(|&agent| self.agents[agent].relay.is_none()).collect()
     }
 
     pub(super) fn set_bus(&mut self, loss: u64, doubles: u64) {
@@ -314,7 +345,7 @@ impl World {
             if self.coordinators.iter().all(|coordinator| coordinator.is_finished) {
                 break;
             }
-            if time > HORIZON {
+            if time > self.horizon {
                 self.fail("a campaign does not end");
             }
             self.step(event);
@@ -334,6 +365,14 @@ impl World {
             }
             SimEvent::CoordinatorTick(at) => self.tick_coordinator(at),
             SimEvent::ToAgent(agent, message) => self.deliver_to_agent(agent, message),
+            SimEvent::RelayTick(relay) => self.tick_relay(relay),
+            SimEvent::ToRelay(relay, agent, input) => self.deliver_to_relay(relay, agent, input),
+            SimEvent::FromRelay(relay, message) if self.is_bus_up => {
+                let host = self.relays[relay].name.clone();
+                self.tell_coordinator(0, CoordinatorInput::Message { host, message });
+            }
+            SimEvent::FromRelay(..) => self.tally.lost += 1,
+            SimEvent::Live(agent) => self.send_live(agent),
             SimEvent::ToCoordinator(at, agent, message) => {
                 if self.is_bus_up && !self.hosts[self.agents[agent].host].is_cut {
                     let host = self.agents[agent].name.clone();
@@ -344,6 +383,11 @@ impl World {
             }
             SimEvent::Input(agent, process, input) => {
                 if self.agents[agent].process == process {
+                    if matches!(input, HostInput::Remembered(_))
+                        && let Some(memory) = self.agents[agent].storing.take()
+                    {
+                        self.agents[agent].memory = memory;
+                    }
                     self.tell_agent(agent, input);
                 }
             }
@@ -365,12 +409,11 @@ impl World {
     }
 
     fn deliver_to_agent(&mut self, agent: usize, message: BusMessage) {
-        let is_cut = self.hosts[self.agents[agent].host].is_cut;
-        if !self.is_bus_up || is_cut || self.agents[agent].machine.is_none() {
+        if !self.is_linked(agent) || self.agents[agent].machine.is_none() {
             self.tally.lost += 1;
             return;
         }
-        if let Body::Probe { at_ns, .. } = message.body
+        if let Body::Probe { at_ns, .. } | Body::Clocks { at_ns, .. } = message.body
             && message.is_signed(&ToyKeys)
         {
             let state = &mut self.agents[agent];
@@ -408,7 +451,7 @@ impl World {
         let (machine, effects) = HostMachine::start(config, state.memory.clone(), clock);
         state.machine = Some(machine);
         self.apply_host(agent, effects);
-        let is_reachable = self.is_bus_up && !self.hosts[self.agents[agent].host].is_cut;
+        let is_reachable = self.is_linked(agent);
         self.at(now, SimEvent::Input(agent, process, HostInput::Connected(is_reachable)));
         if is_first {
             self.after(AGENT_TICK, SimEvent::AgentTick(agent));
@@ -443,7 +486,12 @@ impl World {
             let process = self.agents[agent].process;
             match effect {
                 HostEffect::Send(message) => self.send_from_agent(agent, message),
-                HostEffect::Remember(memory) => self.agents[agent].memory = memory,
+                HostEffect::Remember(memory) => {
+                    self.agents[agent].storing = Some(memory);
+                    let stored = HostInput::Remembered(Ok(()));
+                    self.after(STORE_TIME, SimEvent::Input(agent, process, stored));
+                    self.aim_at_store(agent, STORE_TIME / 2);
+                }
                 HostEffect::Lock => {
                     let (host, campaign) = (self.agents[agent].host, self.agents[agent].campaign);
                     let holder = *self.hosts[host].lock.get_or_insert(campaign);
@@ -505,6 +553,9 @@ impl World {
         if !message.bytes.is_empty() && self.agents[agent].lies && self.chance.one_in(2) {
             message.bytes[0] ^= 1;
         }
+        if let Some(relay) = self.agents[agent].relay {
+            return self.send_to_relay(agent, relay, message);
+        }
         let delay = self.hosts[host].delays[1];
         self.carry(host, delay, SimEvent::ToCoordinator(campaign, agent, message));
     }
@@ -518,8 +569,12 @@ impl World {
 
     /// The bus, which may lose, double, delay and keep what it carries.
     pub(super) fn carry(&mut self, host: usize, delay: u64, event: SimEvent) {
+        self.carry_if(self.is_bus_up && !self.hosts[host].is_cut, delay, event);
+    }
+
+    pub(super) fn carry_if(&mut self, is_open: bool, delay: u64, event: SimEvent) {
         self.tally.messages += 1;
-        if !self.is_bus_up || self.hosts[host].is_cut || self.chance.per_mille(self.loss) {
+        if !is_open || self.chance.per_mille(self.loss) {
             self.tally.lost += 1;
             return;
         }

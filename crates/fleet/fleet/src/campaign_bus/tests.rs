@@ -89,9 +89,26 @@ fn the_server_of_a_site_needs_credentials_and_may_have_an_authority() {
         address: "tls://fleet.example:4222".to_owned(),
         credentials: "coordinator.creds".into(),
         authority: Some("ca.pem".into()),
+        invited: None,
     };
     assert_eq!(site.choice().unwrap(), expected);
     assert_eq!(expected.listener(&[]).unwrap(), None);
+}
+
+#[test]
+fn hosts_join_the_bus_of_a_folder_or_one_with_an_address() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bus").display().to_string();
+    let error = arguments(Some(&path), LaunchVia::Joined).choice().unwrap_err();
+    assert_eq!(error_chain(&error), format!("'{path}' is not the folder of a bus"));
+    let with_file = |bus: &str| BusArguments {
+        bus_credentials: Some("coordinator.nk".into()),
+        ..arguments(Some(bus), LaunchVia::Joined)
+    };
+    let site = with_file("tls://fleet.example:4222").choice().unwrap();
+    assert!(matches!(site, BusChoice::Site { authority: None, invited: None, .. }), "{site:?}");
+    let error = error_chain(&with_file(&path).choice().unwrap_err());
+    assert!(error.ends_with("are for a server of the site: --bus tls://HOST:PORT"), "{error}");
 }
 
 fn host(address: &str) -> SshHost {
@@ -169,6 +186,25 @@ fn credentials_are_the_seed_of_a_user_or_a_file_of_nats_that_others_cannot_read(
 }
 
 #[test]
+fn a_tunnel_whose_port_is_open_on_other_addresses_is_noticed() {
+    let head = "  sl  local_address rem_address   st tx_queue rx_queue\n";
+    // Port 20001 is 4E21; addresses are in the order of a little-endian machine.
+    for (local, state, is_open) in [
+        ("0100007F:4E21", "0A", false),
+        ("00000000:4E21", "0A", true),
+        ("0500000A:4E21", "0A", true),
+        ("00000000:4E22", "0A", false),
+        ("00000000:4E21", "01", false),
+        ("00000000000000000000000001000000:4E21", "0A", false),
+        ("00000000000000000000000000000000:4E21", "0A", true),
+    ] {
+        let table = format!("{head}   0: {local} 00000000:0000 {state} 00000000:00000000\n");
+        assert_eq!(listens_beyond_loopback(&table, 20_001), is_open, "{local} {state}");
+    }
+    assert!(!listens_beyond_loopback(head, 20_001));
+}
+
+#[test]
 fn three_hundred_hosts_need_2000_open_files() {
     let sentence = |hosts, maximum| {
         check_file_limit(hosts, maximum).map_err(|error| (error_chain(&error), error.hints))
@@ -178,4 +214,25 @@ fn three_hundred_hosts_need_2000_open_files() {
     let text = "300 hosts need 2000 open files, and the limit is 1999".to_owned();
     let hints = vec!["ulimit -Hn 2000, as root".to_owned()];
     assert_eq!(sentence(300, Some(1_999)), Err((text, hints)));
+}
+
+#[test]
+fn saved_settings_without_goals_have_none_and_an_address_is_one_host() {
+    let saved = r#"{"hosts":[{"name":"n","address":"ADDRESS"}],"targets":[],"ssh_config":null,
+        "via":"ssh","bus":"tunnel","push":false,"fanout":8,"run":null,"lost_wait_ns":0,
+        "lost_after_ns":0}"#;
+    let hosts = |address: &str| {
+        let saved = saved.replace("ADDRESS", address);
+        let settings: LaunchSettings = serde_json::from_str(&saved).unwrap();
+        assert!(settings.goals.is_empty());
+        settings.own_hosts().map_err(|error| error.to_string())
+    };
+    let expected = SshHost {
+        name: "n".to_owned(),
+        user: Some("root".to_owned()),
+        address: "10.0.0.1".to_owned(),
+        port: Some(2222),
+    };
+    assert_eq!(hosts("root@10.0.0.1:2222"), Ok(vec![expected]));
+    assert_eq!(hosts("a,b"), Err("'n' is not one host".to_owned()));
 }

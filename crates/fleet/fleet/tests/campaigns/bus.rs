@@ -107,7 +107,7 @@ fn a_server_of_a_site_that_cannot_be_trusted_is_refused_with_the_reason() {
     assert!(states(&lab.path("c"), "db1").is_empty(), "no host is asked");
 }
 
-fn write_seed(lab: &Lab, name: &str, key: &SigningKey) {
+pub(crate) fn write_seed(lab: &Lab, name: &str, key: &SigningKey) {
     fs::write(lab.path(name), key.seed().unwrap()).unwrap();
     fs::set_permissions(lab.path(name), fs::Permissions::from_mode(0o600)).unwrap();
 }
@@ -139,22 +139,29 @@ fn a_server_of_a_site_whose_users_have_the_printed_permissions_carries_a_campaig
     let failed = lab.campaign(1, &options).wait().expect(3, "/etc/durio/bus.creds");
     assert!(failed.said.contains("cannot sign in to the bus of this site"), "{}", failed.said);
     fs::remove_dir_all(lab.path("campaign")).unwrap();
-    give_credentials(&lab, "db1", &host);
+    give_files(&lab, "db1", &[("bus.creds", host.seed().unwrap())]);
     lab.campaign(1, &options).wait().expect(0, "tiny, 1 host");
     assert_eq!(states(&lab.path("campaign"), "db1").last().unwrap(), "collected");
 }
 
-/// Puts /etc/durio/bus.creds on a host: over the /etc of its namespace, in memory.
-fn give_credentials(lab: &Lab, host: &str, key: &SigningKey) {
-    let layers = lab.path(host).join("etc");
+/// Puts files into /etc/durio of a host: over the /etc of its namespace, in memory.
+pub(crate) fn give_files(lab: &Lab, host: &str, files: &[(&str, String)]) {
+    let [layers, given] = ["etc", "given"].map(|name| lab.path(host).join(name));
     fs::create_dir(&layers).unwrap();
-    let layers = layers.display();
+    fs::create_dir(&given).unwrap();
+    for (name, text) in files {
+        fs::write(given.join(name), text).unwrap();
+    }
+    let (layers, given) = (layers.display(), given.display());
+    // The layers hide what is mounted on the file.
+    let home = lab.path(host);
+    let home = home.display();
     let script = format!(
         "set -e; umask 077; mount -t tmpfs tmpfs {layers}; \
          mkdir -m 755 {layers}/upper {layers}/work; \
          mount -t overlay etc -o lowerdir=/etc,upperdir={layers}/upper,workdir={layers}/work /etc; \
-         mkdir -m 755 /etc/durio; echo {} >/etc/durio/bus.creds",
-        key.seed().unwrap()
+         cat {home}/machine-id >/etc/machine-id; mkdir -m 755 /etc/durio; for file in {given}/*; do cat \"$file\" \
+         >/etc/durio/\"${{file##*/}}\"; done"
     );
     let mut ssh = Command::new("ssh");
     ssh.arg("-F").arg(lab.path("ssh_config")).args([host, &script]);

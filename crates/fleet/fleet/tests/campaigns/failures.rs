@@ -1,5 +1,8 @@
 //! Campaigns in which something dies.
 
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
+
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
@@ -18,7 +21,7 @@ fn a_host_whose_agent_is_killed_is_lost_and_its_cut_run_is_collected_when_it_is_
     // The child ends with the agent.
     wait_until("the child is gone", || lab.processes("db2", "durio run").is_empty());
     let folder = campaign.folder.clone();
-    let ended = campaign.wait().expect(1, "db2 is lost: silent for 4 s");
+    let ended = campaign.wait().expect(1, "db2 is lost: silent for 4");
     assert!(ended.said.contains("1 of 3 hosts without a whole run"), "{}", ended.said);
     let passed = states(&folder, "db2");
     assert!(passed.ends_with(&["running", "lost", "ended", "collected"].map(str::to_owned)));
@@ -100,6 +103,50 @@ fn a_host_takes_part_in_one_campaign_at_a_time() {
 }
 
 #[test]
+fn another_user_of_a_host_keeps_a_campaign_from_it() {
+    let Some(lab) = Lab::new(1) else { return };
+    let name = format!("durio-fleet-{}", lab.machine_id("db1"));
+    let address = SocketAddr::from_abstract_name(name).unwrap();
+    let other = UnixListener::bind_addr(&address).unwrap();
+    let campaign = lab.campaign(1, &[]);
+    let folder = campaign.folder.clone();
+    campaign.wait().expect(3, "db1 refused: campaign of another user runs on this host");
+    assert_eq!(states(&folder, "db1").last().unwrap(), "refused");
+    drop(other);
+    std::fs::remove_dir_all(folder).unwrap();
+    lab.campaign(1, &[]).wait().expect(0, "tiny, 1 host");
+}
+
+#[test]
+fn runs_of_all_passes_are_collected_when_their_host_is_back() {
+    let Some(lab) = Lab::new(2) else { return };
+    let words = ["--repeat", "2", "--lost-wait", "2s", "--lost-after", "1.5s"];
+    let campaign = lab.campaign(3, &words);
+    campaign.await_state("db2", "running");
+    lab.close("db2");
+    lab.kill("db2", "durio-fleet");
+    let folder = campaign.folder.clone();
+    // The second run begins when the first has ended without db2, which is back then or a little later.
+    wait_until("the second run", || campaign.said().contains("run 2 of 2"));
+    lab.open("db2");
+    campaign.wait().expect(1, "1 of 2 hosts without a whole run: db2 (");
+    let status = lab.command(&["status", "campaign"]).output().unwrap();
+    let said = String::from_utf8(status.stdout).unwrap();
+    let before = runs(&folder, "db2").len();
+    assert!(before == 1 || said.contains("db2  failed"), "{said}");
+    assert!(said.contains("run 1 not collected"), "{said}");
+    let ended = lab.start(&["collect", "campaign", "--yes"]).wait();
+    ended.expect(1, "1 of 1 host without a whole run: db2 (");
+    assert_eq!(runs(&folder, "db2").len(), before + 1);
+    let starts: Vec<u64> = events(&folder, "pass_started")
+        .iter()
+        .map(|event| event["number"].as_u64().unwrap())
+        .collect();
+    assert_eq!(starts, [0, 1, 0]);
+    lab.start(&["collect", "campaign"]).wait().expect(0, "there is nothing to collect");
+}
+
+#[test]
 fn a_bus_that_is_killed_is_started_again_and_no_run_is_harmed() {
     let Some(lab) = Lab::new(2) else { return };
     let campaign = lab.campaign(2, &[]);
@@ -132,6 +179,12 @@ fn a_coordinator_that_is_killed_takes_its_bus_along_and_another_goes_on() {
     let said = String::from_utf8(status.stdout).unwrap();
     assert!(said.starts_with("tiny: cut: its coordinator ended before it"), "{said}");
     assert!(!lab.processes("db1", "durio run").is_empty(), "the run continues");
+    // Hosts obey the key that began the campaign, which another user of the machine lacks.
+    let mut other = lab.command(&["resume", "campaign", "--yes"]);
+    let other = other.env("XDG_STATE_HOME", lab.path("other")).output().unwrap();
+    let said = String::from_utf8_lossy(&other.stderr);
+    assert!(said.contains("the key of the campaign is not on this machine"), "{said}");
+    assert_eq!(other.status.code(), Some(3));
     lab.start(&["resume", "campaign"]).wait().expect(0, "tiny, 2 hosts");
     for host in ["db1", "db2"] {
         assert_eq!(states(&folder, host).last().unwrap(), "collected");
@@ -142,6 +195,25 @@ fn a_coordinator_that_is_killed_takes_its_bus_along_and_another_goes_on() {
     assert_eq!(events(&folder, "resumed").len(), 1);
     assert_eq!(events(&folder, "ended")[0]["outcome"], json!("complete"));
     lab.start(&["resume", "campaign"]).wait().expect(2, "the campaign has ended");
+}
+
+#[test]
+fn a_coordinator_that_is_killed_in_the_second_run_goes_on_with_that_one() {
+    let Some(lab) = Lab::new(1) else { return };
+    let campaign = lab.campaign(2, &["--repeat", "3"]);
+    let folder = campaign.folder.clone();
+    let begun = || states(&folder, "db1").iter().filter(|state| *state == "running").count();
+    wait_until("the second run", || begun() == 2);
+    kill(campaign.pid());
+    drop(campaign);
+    let ended = lab.start(&["resume", "campaign", "--yes"]).wait().expect(0, "run 3 of 3");
+    assert!(!ended.said.contains("run 1 of 3"), "{}", ended.said);
+    assert_eq!(runs(&folder, "db1").len(), 3);
+    let started = events(&folder, "pass_started");
+    let numbers: Vec<u64> = started.iter().map(|line| line["number"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, [0, 1, 1, 2]);
+    lab.start(&["resume", "campaign"]).wait().expect(2, "the campaign has ended");
+    lab.start(&["collect", "campaign"]).wait().expect(0, "there is nothing to collect");
 }
 
 #[test]

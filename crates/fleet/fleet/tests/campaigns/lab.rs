@@ -120,7 +120,9 @@ impl Lab {
         let path = if lines.contains("SetEnv") { "" } else { path.as_str() };
         let environment = match path {
             "" => String::new(),
-            path => format!("SetEnv PATH={path} HOME={shown} XDG_STATE_HOME={shown}/state\n"),
+            path => format!(
+                "SetEnv PATH={path} HOME={shown} XDG_STATE_HOME={shown}/state TMPDIR={shown}\n"
+            ),
         };
         let lines = lines.replace("HOME_OF_HOST", &shown.to_string());
         let config = format!(
@@ -130,8 +132,7 @@ impl Lab {
         );
         fs::write(home.join("sshd_config"), config).unwrap();
         // Hosts of one machine have one id; without others the second one would be refused.
-        let id: String = name.bytes().cycle().take(16).map(|byte| format!("{byte:02x}")).collect();
-        fs::write(home.join("machine-id"), format!("{id}\n")).unwrap();
+        fs::write(home.join("machine-id"), format!("{}\n", self.machine_id(name))).unwrap();
     }
 
     fn start_sshd(&self, name: &str, port: u16) -> Child {
@@ -151,6 +152,13 @@ impl Lab {
             .unwrap();
         wait_until("sshd listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
         sshd
+    }
+
+    /// Labs that run at the same time have other ones: a machine has one campaign at a time.
+    pub(crate) fn machine_id(&self, host: &str) -> String {
+        let lab = self.folder.path().file_name().unwrap().as_encoded_bytes();
+        let bytes = host.bytes().chain(lab.iter().copied());
+        bytes.cycle().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -220,6 +228,11 @@ impl Lab {
     pub(crate) fn open(&self, host: &str) {
         let host = self.host(host);
         *host.sshd.lock().unwrap() = self.start_sshd(&host.name, host.port);
+    }
+
+    /// At which its sshd listens.
+    pub(crate) fn port(&self, host: &str) -> u16 {
+        self.host(host).port
     }
 
     fn host(&self, name: &str) -> &Host {

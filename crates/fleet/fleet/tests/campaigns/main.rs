@@ -9,6 +9,8 @@
 mod bus;
 mod commands;
 mod failures;
+mod joined;
 mod lab;
 mod refusals;
+mod relays;
 mod runs;

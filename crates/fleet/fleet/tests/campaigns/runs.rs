@@ -5,7 +5,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::lab::{Lab, events, runs, states};
+use crate::failures::{child_of, kill};
+use crate::lab::{Lab, events, runs, states, wait_until};
 
 #[test]
 fn three_hosts_run_a_spec_together_and_their_runs_are_collected_whole() {
@@ -79,14 +80,12 @@ fn runs_are_repeated_and_named() {
     assert_eq!(said, "nightly: complete\n  db1  collected\n  db2  collected\n");
 }
 
-#[test]
-fn hosts_without_durio_get_it_for_the_time_of_the_campaign() {
-    let environment = "SetEnv PATH=/usr/bin:/bin HOME=HOME_OF_HOST \
-                       XDG_STATE_HOME=HOME_OF_HOST/state TMPDIR=HOME_OF_HOST";
-    let Some(lab) = Lab::with(1, environment) else { return };
-    lab.campaign(1, &[]).wait().expect(3, "durio-fleet is not installed there");
-    fs::remove_dir_all(lab.path("campaign")).unwrap();
-    // Stripped, they are small enough to be copied by a debug build within a test.
+/// sshd of hosts without durio, whose folders have what is copied to them.
+const WITHOUT_DURIO: &str = "SetEnv PATH=/usr/bin:/bin HOME=HOME_OF_HOST \
+                             XDG_STATE_HOME=HOME_OF_HOST/state TMPDIR=HOME_OF_HOST";
+
+/// Stripped, programs are small enough to be copied by a debug build within a test.
+fn strip_programs(lab: &Lab) {
     for program in ["durio", "durio-fleet"] {
         let path = lab.path("bin").join(program);
         let original = fs::canonicalize(&path).unwrap();
@@ -96,9 +95,38 @@ fn hosts_without_durio_get_it_for_the_time_of_the_campaign() {
             fs::copy(&original, &path).unwrap();
         }
     }
+}
+
+/// The folders of programs that were copied to a host.
+fn copied(lab: &Lab, host: &str) -> Vec<String> {
+    let entries = fs::read_dir(lab.path(host)).unwrap().flatten();
+    let names = entries.map(|entry| entry.file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with("durio-fleet.")).collect()
+}
+
+#[test]
+fn hosts_without_durio_get_it_for_the_time_of_the_campaign() {
+    let Some(lab) = Lab::with(1, WITHOUT_DURIO) else { return };
+    lab.campaign(1, &[]).wait().expect(3, "durio-fleet is not installed there");
+    fs::remove_dir_all(lab.path("campaign")).unwrap();
+    strip_programs(&lab);
     lab.campaign(1, &["--push"]).wait().expect(0, "tiny, 1 host");
-    let entries = fs::read_dir(lab.path("db1")).unwrap().flatten();
-    let names: Vec<String> =
-        entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
-    assert!(!names.iter().any(|name| name.starts_with("durio-fleet.")), "{names:?}");
+    assert_eq!(copied(&lab, "db1"), [""; 0]);
+}
+
+#[test]
+fn copied_programs_outlast_a_link_and_are_gone_when_the_run_was_collected() {
+    let Some(lab) = Lab::with(2, WITHOUT_DURIO) else { return };
+    strip_programs(&lab);
+    let campaign = lab.campaign(3, &["--push", "--lost-after", "1.5s"]);
+    campaign.await_state("db1", "running");
+    kill(child_of(campaign.pid(), "ssh", "--\0db1\0"));
+    wait_until("the session has ended", || lab.processes("db1", "durio-fleet join").is_empty());
+    assert!(!copied(&lab, "db1").is_empty());
+    let folder = campaign.folder.clone();
+    campaign.wait().expect(1, "db1 is back");
+    assert_eq!(states(&folder, "db1").last().unwrap(), "collected");
+    for host in ["db1", "db2"] {
+        assert_eq!(copied(&lab, host), [""; 0]);
+    }
 }

@@ -1,17 +1,21 @@
 //! Folders of hosts as users collect them, whole and damaged.
 
+mod limits;
+mod passes;
+
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::symlink;
 
+use durio_plan::{Threshold, ThresholdBound};
 use durio_record::fleet::{
     Barrier, CAMPAIGN_FOLDER_SCHEMA, CampaignManifest, CampaignPolicy, HostChange, LostPolicy,
 };
 use durio_record::{OperationName, Outcome};
+use testkit::runs::MadeRun;
 
 use super::*;
-use crate::tests::MadeRun;
-use crate::{FigureKey, HostStatistic, SharedStorage};
+use crate::{FigureKey, HostStatistic, SharedStorage, judge_goal};
 
 fn read(path: &Path) -> FleetFindings {
     read_hosts(&[path.to_owned()]).unwrap()
@@ -71,6 +75,7 @@ fn change(host: &str, state: HostState, reason: Option<&str>) -> HostChange {
         clock: None,
         run: None,
         folder_digest: None,
+        unwritten: 0,
     }
 }
 
@@ -410,16 +415,180 @@ fn losses_have_the_barriers_around_them_and_the_last_order_of_a_step_counts() {
         lost("d"),
         decision("stop"),
     ];
-    let timed: Vec<TimedCampaignEvent> = (0..)
-        .zip(events)
-        .map(|(at, event)| TimedCampaignEvent { at: Nanos::new(at), event })
-        .collect();
-    let times = campaign_times(&timed);
+    let times = campaign_times(&timed(events));
     assert_eq!(times.orders, BTreeMap::from([(2, Nanos::new(60))]));
     assert_eq!(times.stops, [Nanos::new(9)]);
-    let losses = times.losses.into_iter();
-    let found: Vec<_> =
-        losses.map(|loss| (loss.host, loss.at.get(), loss.step, loss.next_step)).collect();
     let expected = [("b", 5, 2, Some(5)), ("c", 6, 2, Some(5)), ("d", 8, 5, None)];
-    assert_eq!(found, expected.map(|(host, at, step, next)| (host.to_owned(), at, step, next)));
+    assert_eq!(
+        losses(times),
+        expected.map(|(host, at, step, next)| (host.to_owned(), at, step, next))
+    );
+}
+
+fn timed(events: impl IntoIterator<Item = CampaignEvent>) -> Vec<TimedCampaignEvent> {
+    let line = |(at, event)| TimedCampaignEvent { at: Nanos::new(at), event };
+    (0..).zip(events).map(line).collect()
+}
+
+/// Each loss: the host, the time, and the steps before and after it.
+fn losses(times: CampaignTimes) -> Vec<(String, u64, u32, Option<u32>)> {
+    let losses = times.losses.into_iter();
+    losses.map(|loss| (loss.host, loss.at.get(), loss.step, loss.next_step)).collect()
+}
+
+fn pass_started(label: &str, number: u32) -> CampaignEvent {
+    let label = label.to_owned();
+    CampaignEvent::PassStarted { label, number, passes: 2, hosts: Vec::new() }
+}
+
+#[test]
+fn losses_of_the_newest_pass_count_until_its_runs_have_ended() {
+    let passed = |step| CampaignEvent::BarrierPassed { step, skew_ns: 0, bound_ns: 0 };
+    let order =
+        |start_ns| CampaignEvent::BarrierOrdered { step: 0, attempt: 1, start_ns, lead_ns: 1 };
+    let lost = |host: &str| CampaignEvent::HostLost { host: host.into(), silent_ns: 1 };
+    let first = vec![pass_started("", 0), order(1), passed(0), lost("a"), passed(1), lost("b")];
+    let both = [("a".to_owned(), 3, 0, Some(1)), ("b".to_owned(), 5, 1, None)];
+    assert_eq!(losses(campaign_times(&timed(first.clone()))), both);
+    // Until the next pass starts its first step, the runs of this one are the newest.
+    let begun = [first.clone(), vec![pass_started("", 1), lost("c")]].concat();
+    assert_eq!(losses(campaign_times(&timed(begun.clone()))), both);
+    let second = [begun, vec![order(9), passed(0), lost("d")]].concat();
+    let times = campaign_times(&timed(second.clone()));
+    assert_eq!(times.orders, BTreeMap::from([(0, Nanos::new(9))]));
+    let newest = [("d".to_owned(), 10, 0, None)];
+    assert_eq!(losses(times), newest);
+    // Losses of a pass that is continued count; those of a confirmation or a collection do not.
+    let later = vec![pass_started("", 1), lost("e"), pass_started("confirm 2", 0)];
+    let confirmed =
+        vec![order(20), passed(0), lost("f"), pass_started("", 0), passed(1), lost("g")];
+    let all = [second, later, confirmed].concat();
+    let times = campaign_times(&timed(all));
+    assert_eq!(times.orders, BTreeMap::from([(0, Nanos::new(9))]));
+    assert_eq!(losses(times), [newest, [("e".to_owned(), 12, 0, None)]].concat());
+}
+
+#[test]
+fn each_state_of_a_host_without_a_run_is_an_outcome_with_its_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("campaign");
+    let hosts = ["db1", "db2", "db3", "db4", "db5"];
+    let campaign = campaign(&path, &hosts);
+    let why = Some("no space left on device");
+    for (host, state, reason) in [
+        ("db1", HostState::Failed, None),
+        ("db2", HostState::Failed, why),
+        ("db3", HostState::Stopped, Some("the operator")),
+        ("db4", HostState::Stopped, None),
+        ("db5", HostState::Refused, None),
+    ] {
+        campaign.append_change(&change(host, state, reason)).unwrap();
+    }
+    // A run of a host that durio failed on counts, and the host is not measured.
+    MadeRun::new("db2", &[100; 2]).write(&path.join("hosts/db2/run-1"));
+    let findings = read(&path);
+    assert_eq!(
+        outcomes(&findings),
+        [
+            ("db1", HostOutcome::Failed, 0),
+            ("db2", HostOutcome::Failed, 1),
+            ("db3", HostOutcome::Missing, 0),
+            ("db4", HostOutcome::Missing, 0),
+            ("db5", HostOutcome::Refused, 0),
+        ]
+    );
+    let reasons = hosts.map(|host| reason(&findings, host));
+    let expected = [
+        "durio failed there",
+        "no space left on device",
+        "the operator",
+        "its run was not collected",
+        "it was refused",
+    ];
+    assert_eq!(reasons, expected);
+}
+
+#[test]
+fn a_host_that_is_lost_while_suspects_are_confirmed_is_measured() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("campaign");
+    let campaign = campaign(&path, &["db1", "db2"]);
+    let at = |seconds, change: HostChange| HostChange { at: Nanos::from_secs(seconds), ..change };
+    let line = |seconds, event| TimedCampaignEvent { at: Nanos::from_secs(seconds), event };
+    campaign.append_event(&line(0, pass_started("", 0))).unwrap();
+    for host in ["db1", "db2"] {
+        MadeRun::new(host, &[100; 2]).write(&path.join("hosts").join(host).join("run-1"));
+        campaign.append_change(&at(9, change(host, HostState::Collected, None))).unwrap();
+    }
+    campaign.append_event(&line(10, pass_started("confirm 1", 0))).unwrap();
+    campaign.append_change(&at(10, change("db1", HostState::Lost, None))).unwrap();
+    let measured = [("db1", HostOutcome::Measured, 1), ("db2", HostOutcome::Measured, 1)];
+    let findings = read(&path);
+    assert_eq!(outcomes(&findings), measured);
+    assert_eq!(doubts(&findings, FleetDoubtKind::CutRun), [""; 0]);
+    // A pass of the campaign itself, after that.
+    campaign.append_event(&line(20, pass_started("", 1))).unwrap();
+    campaign.append_change(&at(20, change("db2", HostState::Lost, None))).unwrap();
+    let findings = read(&path);
+    assert_eq!(outcomes(&findings), measured);
+    let cut = "run 2 of 2 was cut short on 1 host: it fell silent";
+    assert_eq!(doubts(&findings, FleetDoubtKind::CutRun), [cut]);
+}
+
+#[test]
+fn a_mix_has_the_figures_of_its_reads_and_of_its_writes() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = MadeRun { writes: vec![(2_000_000, 150)], ..MadeRun::new("db1", &[300; 2]) };
+    run.write(&directory.path().join("db1"));
+    let findings = read(directory.path());
+    let figures: Vec<_> = findings.hosts[0].runs[0]
+        .figures
+        .iter()
+        .map(|figure| (figure.key.operation, figure.key.statistic, figure.value))
+        .collect();
+    let each = |operation, rate, latency| {
+        [
+            (operation, HostStatistic::Rate, rate),
+            (operation, HostStatistic::P50, latency),
+            (operation, HostStatistic::P99, latency),
+        ]
+    };
+    let expected = [
+        each(OperationName::Read, 300.0, 100_000.0),
+        each(OperationName::Write, 150.0, 2_000_000.0),
+    ];
+    assert_eq!(figures, expected.concat());
+    // A goal is met by both together, as in a check of one host.
+    let goal = |at_least_per_second| {
+        let bound = ThresholdBound::RateAtLeast { at_least_per_second };
+        let goal = Threshold::goal("N".to_owned(), "randread".to_owned(), bound);
+        judge_goal(&goal, &findings).unwrap().missed
+    };
+    assert_eq!(goal(450.0), []);
+    assert_eq!(goal(450.5), [("db1".to_owned(), 450.0)]);
+}
+
+#[test]
+fn starts_that_two_campaigns_ordered_are_not_on_one_clock() {
+    let directory = tempfile::tempdir().unwrap();
+    let made = |name: &str, hosts: &[&str]| {
+        let path = directory.path().join(name);
+        campaign(&path, hosts);
+        for host in hosts {
+            let gate = Some((1_000_000_000, 0, 500));
+            let run = MadeRun { gate, ..MadeRun::new(host, &[100; 2]) };
+            run.write(&path.join("hosts").join(host).join("run-1"));
+        }
+        path
+    };
+    let found = |paths: &[PathBuf]| {
+        let findings = read_hosts(paths).unwrap();
+        let skewed = doubts(&findings, FleetDoubtKind::Skewed);
+        let is_by_wall = skewed.iter().any(|doubt| doubt.starts_with("no process ordered"));
+        (findings.campaign.clone(), findings.pooled[0].rate, is_by_wall)
+    };
+    let one = found(&[made("both", &["db1", "db2"])]);
+    assert_eq!(one, (Some("nightly".to_owned()), Some(200.0), false));
+    let two = found(&[made("first", &["db1"]), made("second", &["db2"])]);
+    assert_eq!(two, (Some("nightly, nightly".to_owned()), Some(200.0), true));
 }

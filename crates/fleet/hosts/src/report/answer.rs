@@ -4,11 +4,11 @@ use durio_base::counted;
 use durio_report::figures::{mean_latency, precise, rate_bare};
 use durio_report::{Summary, SummaryFigure, SummaryVerdict};
 
-use super::{FleetView, cut, figure_value, first_of, operation_unit, shared_fact, statistic, word};
+use super::{FleetView, bare_value, cut, first_of, operation_unit, shared_fact, word};
 use crate::goals::FleetGoal;
 use crate::{
-    FleetDoubt, FleetDoubtKind, HostFindings, HostStatistic, HostVerdict, JUDGED_HOSTS_MIN,
-    PooledFindings, ScreeningMethod,
+    FleetDoubt, FleetDoubtKind, GroupFindings, HostFindings, HostStatistic, HostVerdict,
+    JUDGED_HOSTS_MIN, PooledFindings, ScreeningMethod,
 };
 
 /// Characters of the sentence; the lists below it have everything.
@@ -162,7 +162,7 @@ fn unmeasured(view: &FleetView<'_>) -> Option<String> {
 /// Why no host could be compared with others; `None` if one could.
 fn too_few(view: &FleetView<'_>) -> Option<String> {
     let groups = &view.findings.groups;
-    let hosts: usize = groups.iter().map(|group| group.hosts).sum();
+    let hosts: usize = groups.iter().map(GroupFindings::measured).sum();
     let is_judged = groups.iter().any(|group| group.method != ScreeningMethod::TooFew);
     match hosts {
         _ if is_judged => None,
@@ -181,7 +181,7 @@ fn too_few(view: &FleetView<'_>) -> Option<String> {
 fn unjudged(view: &FleetView<'_>) -> Option<String> {
     let groups = &view.findings.groups;
     let small = groups.iter().filter(|group| group.method == ScreeningMethod::TooFew);
-    let hosts: usize = small.map(|group| group.hosts).sum();
+    let hosts: usize = small.map(GroupFindings::measured).sum();
     let has_judged = groups.iter().any(|group| group.method != ScreeningMethod::TooFew);
     let text = format!(
         "{} not judged, because fewer than {JUDGED_HOSTS_MIN} are alike",
@@ -194,18 +194,14 @@ fn unjudged(view: &FleetView<'_>) -> Option<String> {
 fn median(view: &FleetView<'_>) -> Option<String> {
     let figure = view.headline()?;
     let which = if view.findings.groups.len() > 1 { " of the largest group" } else { "" };
-    let unit = operation_unit(&figure.key);
-    Some(match figure.key.statistic {
-        HostStatistic::Rate => {
-            let [median, low, high] = [figure.median, figure.min, figure.max].map(rate_bare);
-            format!("median{which} {median} {unit} ({low} to {high})")
-        }
-        other => {
-            let value = |value| figure_value(other, value);
-            let [median, low, high] = [figure.median, figure.min, figure.max].map(value);
-            format!("median{which} of {unit} {median} ({low} to {high})")
-        }
-    })
+    let (unit, statistic) = (operation_unit(&figure.key), figure.key.statistic);
+    let values = [figure.median, figure.min, figure.max];
+    let [median, low, high] = values.map(|value| bare_value(statistic, value));
+    let median = match statistic {
+        HostStatistic::Rate => format!("{median} {unit}"),
+        _ => format!("of {unit} {median}"),
+    };
+    Some(format!("median{which} {median} ({low} to {high})"))
 }
 
 /// `8 hosts share storage that gives 48.2 k commits/s to all together, p99 4.1 ms`.
@@ -214,20 +210,21 @@ fn together(pooled: &PooledFindings) -> Option<String> {
     let p99 = pooled.latency.as_ref().and_then(|latency| latency.p99_ns);
     let p99 =
         p99.map_or_else(String::new, |nanos| format!(", p99 {}", mean_latency(precise(nanos))));
-    let hosts = counted(pooled.hosts as u64, "host");
+    let absent = pooled.absent.len();
+    let hosts = counted((pooled.hosts + absent) as u64, "host");
+    let together = match absent {
+        0 => "all together".to_owned(),
+        _ => format!("{} of them together", pooled.hosts),
+    };
     let (given, operation) = (rate_bare(pooled.rate?), pooled.operation.name());
-    Some(format!("{hosts} share storage that gives {given} {operation}s/s to all together{p99}"))
+    Some(format!("{hosts} share storage that gives {given} {operation}s/s to {together}{p99}"))
 }
 
 fn headline(view: &FleetView<'_>) -> Vec<SummaryFigure> {
     let Some(figure) = view.headline() else { return Vec::new() };
-    let unit = match figure.key.statistic {
-        HostStatistic::Rate => "per second",
-        _ => "ns",
-    };
-    let name = match figure.key.statistic {
-        HostStatistic::Rate => super::operation(&figure.key),
-        other => format!("{} {}", super::operation(&figure.key), statistic(other)),
+    let (name, unit) = match figure.key.statistic {
+        HostStatistic::Rate => (super::operation(&figure.key), "per second"),
+        _ => (operation_unit(&figure.key), "ns"),
     };
     let named = [("median", figure.median), ("lowest", figure.min), ("highest", figure.max)];
     let all = named.map(|(which, value)| SummaryFigure {

@@ -1,7 +1,6 @@
 //! Pictures of many hosts: a map, all hosts by figure, and the rate of all together.
 
-use std::collections::BTreeMap;
-
+use durio_analyse::each_once;
 use durio_base::counted;
 use durio_report::document::chart::{
     AxisScale, AxisUnit, Chart, ChartSeries, Colour, GridCell, HostGrid, Style, kept,
@@ -10,10 +9,10 @@ use durio_report::document::{DetailLevel, Section};
 use durio_report::figures::precise;
 
 use super::tables::{host_title, host_value};
-use super::{FleetView, cut, word, workload_label};
+use super::{FleetView, cut, pooled_label, word};
 use crate::{
-    FigureKey, GroupFigure, HostFindings, HostOutcome, HostShare, HostVerdict, PooledFindings,
-    RateMark, RateMarkKind,
+    FigureKey, HostFindings, HostOutcome, HostShare, HostVerdict, PooledFindings, RateMark,
+    RateMarkKind,
 };
 
 /// Pictures of figures: more make a page of a thousand hosts larger than a message may be.
@@ -47,12 +46,9 @@ fn strip_keys<'f>(view: &FleetView<'f>) -> Vec<&'f FigureKey> {
     let evidence = view.findings.hosts.iter().flat_map(|host| &host.evidence);
     let of_group = view.findings.groups.first().map(|group| &group.figures);
     let figures = of_group.into_iter().flatten().map(|figure| &figure.key);
-    let mut keys: Vec<&FigureKey> = Vec::new();
-    for key in evidence.map(|evidence| &evidence.key).chain(figures) {
-        if keys.len() < STRIPS_MAX && headline != Some(key) && !keys.contains(&key) {
-            keys.push(key);
-        }
-    }
+    let keys = evidence.map(|evidence| &evidence.key).chain(figures);
+    let mut keys = each_once(keys.filter(|key| headline != Some(*key)));
+    keys.truncate(STRIPS_MAX);
     keys
 }
 
@@ -92,7 +88,8 @@ pub(super) fn strip(view: &FleetView<'_>, key: &FigureKey) -> Chart {
         those.map(|(at, (_, value))| (place(at), *value)).collect()
     };
     let mut series = Vec::new();
-    for (group, figure) in group_figures(view, key) {
+    for (group, found) in view.findings.groups.iter().enumerate() {
+        let Some(figure) = found.figures.iter().find(|figure| figure.key == *key) else { continue };
         let is_member = |(host, _): &(&HostFindings, f64)| host.group == Some(group);
         let first = measured.iter().position(is_member);
         let last = measured.iter().rposition(is_member);
@@ -115,16 +112,6 @@ pub(super) fn strip(view: &FleetView<'_>, key: &FigureKey) -> Chart {
     let unit = if key.statistic.is_higher_better() { AxisUnit::Rate } else { AxisUnit::Latency };
     let title = format!("{} of each host", view.figure(key));
     Chart::plot(title, AxisScale::Steps(names), unit.linear(), series).across("host")
-}
-
-fn group_figures<'f>(
-    view: &FleetView<'f>,
-    key: &FigureKey,
-) -> impl Iterator<Item = (usize, &'f GroupFigure)> {
-    let groups = view.findings.groups.iter().enumerate();
-    groups.filter_map(move |(at, group)| {
-        Some((at, group.figures.iter().find(|figure| figure.key == *key)?))
-    })
 }
 
 /// A cell for each host, by group or by the beginning of its name.
@@ -155,26 +142,23 @@ fn map_rows<'f>(
     hosts: &[&'f HostFindings],
     has_groups: bool,
 ) -> Vec<(String, Vec<&'f HostFindings>)> {
-    let mut order: BTreeMap<String, usize> = BTreeMap::new();
+    let label = |host: &HostFindings| match (has_groups, host.group) {
+        (true, Some(group)) => format!("group {}", group + 1),
+        (true, None) => "no group".to_owned(),
+        (false, _) => prefix(&host.name).to_owned(),
+    };
     let mut rows: Vec<(String, Vec<&HostFindings>)> = Vec::new();
     for &host in hosts {
-        let label = match (has_groups, host.group) {
-            (true, Some(group)) => format!("group {}", group + 1),
-            (true, None) => "no group".to_owned(),
-            (false, _) => prefix(&host.name).to_owned(),
-        };
-        let at = *order.entry(label.clone()).or_insert(rows.len());
-        if at == rows.len() {
-            rows.push((label, Vec::new()));
+        let label = label(host);
+        match rows.iter_mut().find(|(known, _)| *known == label) {
+            Some((_, row)) => row.push(host),
+            None => rows.push((label, vec![host])),
         }
-        if let Some((_, row)) = rows.get_mut(at) {
-            row.push(host);
+        if rows.len() > MAP_ROWS_MAX {
+            return vec![("hosts".to_owned(), hosts.to_vec())];
         }
     }
-    match rows.len() > MAP_ROWS_MAX {
-        true => vec![("hosts".to_owned(), hosts.to_vec())],
-        false => rows,
-    }
+    rows
 }
 
 /// The name up to its last number: `rack1-db` of `rack1-db17.example.com`.
@@ -190,20 +174,20 @@ const fn letter(host: &HostFindings) -> (&'static str, Colour) {
         (HostVerdict::Suspect, _) => ("? suspect", Colour::Second),
         (HostVerdict::Unsteady, _) => ("~ unsteady", Colour::Fourth),
         (HostVerdict::Cleared, _) => ("c cleared", Colour::Third),
-        (HostVerdict::Alike, _) => ("· alike", Colour::First),
+        (HostVerdict::Alike, HostOutcome::Measured) => ("· alike", Colour::First),
         (HostVerdict::NotJudged, HostOutcome::Measured) => ("n not judged", Colour::Shade),
-        (HostVerdict::NotJudged, HostOutcome::Partial) => ("P partial", Colour::Shade),
-        (HostVerdict::NotJudged, HostOutcome::Failed) => ("F failed", Colour::Shade),
-        (HostVerdict::NotJudged, HostOutcome::Lost) => ("L lost", Colour::Shade),
-        (HostVerdict::NotJudged, HostOutcome::Refused) => ("R refused", Colour::Shade),
-        (HostVerdict::NotJudged, HostOutcome::Missing) => ("M missing", Colour::Shade),
+        (_, HostOutcome::Partial) => ("P partial", Colour::Shade),
+        (_, HostOutcome::Failed) => ("F failed", Colour::Shade),
+        (_, HostOutcome::Lost) => ("L lost", Colour::Shade),
+        (_, HostOutcome::Refused) => ("R refused", Colour::Shade),
+        (_, HostOutcome::Missing) => ("M missing", Colour::Shade),
     }
 }
 
 /// The rate of all hosts over time; of shared storage also the latencies of each host, with that of
 /// all.
 pub(super) fn pooled(pooled: &PooledFindings) -> Vec<Chart> {
-    let label = workload_label(pooled);
+    let label = pooled_label(pooled);
     let rates = &pooled.rate_over_time;
     let drawn = kept(rates.len(), POINTS_MAX, &[&|at: usize| rates.get(at).copied()]);
     let points = drawn.into_iter().filter_map(|at| Some((precise(at as u64), *rates.get(at)?)));

@@ -1,11 +1,12 @@
 //! Tables of hosts and of figures, and the records of spreadsheets and metrics.
 
+use durio_analyse::each_once;
 use durio_report::document::{
     Cell, Column, DetailLevel, Table, detail, page, record, shown, words,
 };
-use durio_report::figures::precise;
 
 use super::{FleetView, figure_value, host_word, operation, statistic};
+use crate::analyse::shortened;
 use crate::goals::FleetGoal;
 use crate::{FigureKey, FleetFindings, GroupFigure, HostEvidence, HostFindings, HostStatistic};
 
@@ -17,7 +18,7 @@ const FIGURE_ROWS: usize = 3;
 const FIGURE_ROWS_MAX: usize = 400;
 
 /// The median of the host's runs on a logarithmic scale, as hosts are compared; of fresh runs only
-/// where there are no others.
+/// where the host has no others.
 pub(super) fn host_value(host: &HostFindings, key: &FigureKey) -> Option<f64> {
     let values = |is_confirmation: bool| -> Vec<f64> {
         let runs = host.runs.iter().filter(|run| run.is_confirmation == is_confirmation);
@@ -28,10 +29,9 @@ pub(super) fn host_value(host: &HostFindings, key: &FigureKey) -> Option<f64> {
     let mut values = if screened.is_empty() { values(true) } else { screened };
     values.sort_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
-    match values.len() % 2 {
-        1 => Some(upper),
-        _ => values.get(values.len() / 2 - 1).map(|lower| (lower * upper).sqrt()),
-    }
+    let lower = *values.get((values.len() - 1) / 2)?;
+    // A root would change the last digit.
+    Some(if lower == upper { upper } else { (lower * upper).sqrt() })
 }
 
 /// A row of the table of hosts.
@@ -56,7 +56,7 @@ pub(super) fn hosts(view: &FleetView<'_>) -> Table {
         worst: host.evidence.first().map(|evidence| (evidence, view.figure(&evidence.key))),
         rate: figure(host, HostStatistic::Rate),
         p99: figure(host, HostStatistic::P99),
-        trend: shortened(&host.rate_over_time),
+        trend: shortened(&host.rate_over_time, TREND_PLACES),
         has_groups,
     });
     Table::shown(&host_columns(), rows)
@@ -92,12 +92,6 @@ fn host_columns<'f>() -> Vec<Column<HostRow<'f>>> {
         })),
         words(page(shown("reason", |row| Cell::of(row.host.reason.as_ref(), Cell::text)))),
     ]
-}
-
-/// As many values as a line has places: each the mean of equally many.
-fn shortened(rates: &[f64]) -> Vec<f64> {
-    let mean = |part: &[f64]| part.iter().sum::<f64>() / precise(part.len() as u64);
-    rates.chunks(rates.len().div_ceil(TREND_PLACES).max(1)).map(mean).collect()
 }
 
 /// A figure of a group of hosts.
@@ -190,9 +184,10 @@ impl<'f> FigureRecord<'f> {
     }
 }
 
-pub(super) fn records(findings: &FleetFindings, goals: &[FleetGoal]) -> Table {
-    let of_host = |host| -> Vec<FigureRecord<'_>> {
-        let keys = keys(host);
+pub(super) fn records<'f>(findings: &'f FleetFindings, goals: &'f [FleetGoal]) -> Table {
+    let of_host = |host: &'f HostFindings| -> Vec<FigureRecord<'f>> {
+        let figures = host.runs.iter().flat_map(|run| &run.figures);
+        let keys = each_once(figures.map(|figure| &figure.key));
         if keys.is_empty() {
             return vec![FigureRecord::empty(host)];
         }
@@ -218,17 +213,6 @@ fn goal_records<'f>(findings: &'f FleetFindings, goal: &'f FleetGoal) -> Vec<Fig
         Some(FigureRecord { value, goal: Some(goal), ..FigureRecord::empty(host) })
     };
     hosts.filter_map(record).collect()
-}
-
-/// The figures of a host, each once.
-fn keys(host: &HostFindings) -> Vec<&FigureKey> {
-    let mut keys: Vec<&FigureKey> = Vec::new();
-    for figure in host.runs.iter().flat_map(|run| &run.figures) {
-        if !keys.contains(&&figure.key) {
-            keys.push(&figure.key);
-        }
-    }
-    keys
 }
 
 fn record_columns<'f>() -> Vec<Column<FigureRecord<'f>>> {

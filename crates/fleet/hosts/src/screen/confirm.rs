@@ -13,7 +13,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::levels::{FigureLevels, HostLevel, p_worse};
 use super::outliers::is_judged;
-use crate::findings::{FleetFindings, HostEvidence, HostFindings, HostOutcome, HostVerdict};
+use crate::findings::{
+    FleetDoubtKind, FleetFindings, HostEvidence, HostFindings, HostOutcome, HostVerdict,
+};
 
 /// Fewest fresh runs of a host that decide.
 const FRESH_RUNS_MIN: usize = 5;
@@ -78,12 +80,16 @@ fn against_controls(
 pub fn choose_for_confirmation(findings: &FleetFindings, seed: u64) -> Vec<String> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut chosen = Vec::new();
+    // They may be measured by the runs before, and cannot be asked for more.
+    let silent = findings.doubts.iter().filter(|doubt| doubt.kind == FleetDoubtKind::Lost);
+    let silent: BTreeSet<&String> = silent.flat_map(|doubt| &doubt.hosts).collect();
+    let can_be_asked = |host: &&HostFindings| is_control(host) && !silent.contains(&host.name);
     for group in 0..findings.groups.len() {
         let members = || findings.hosts.iter().filter(move |host| host.group == Some(group));
         let suspects: Vec<&HostFindings> =
             members().filter(|host| host.verdict == HostVerdict::Suspect).collect();
         let mut others: Vec<&str> =
-            members().filter(|host| is_control(host)).map(|host| host.name.as_str()).collect();
+            members().filter(can_be_asked).map(|host| host.name.as_str()).collect();
         // Their order in the findings is that of their effects.
         others.sort_unstable();
         let mut drawn: Vec<(u64, &str)> =

@@ -39,7 +39,8 @@ pub(super) fn group_hosts(hosts: &mut [HostFindings]) -> Vec<GroupFindings> {
         found.push(GroupFindings {
             facts,
             hosts: members.len(),
-            method: method(members.len()),
+            // By the number of hosts that have figures.
+            method: ScreeningMethod::TooFew,
             figures: Vec::new(),
             differing: differing(hosts, &members),
         });
@@ -55,7 +56,7 @@ fn kind(host: &HostFindings) -> BTreeMap<String, String> {
     facts.map(|(fact, value)| (fact.clone(), value.clone())).collect()
 }
 
-fn method(hosts: usize) -> ScreeningMethod {
+pub(super) fn method(hosts: usize) -> ScreeningMethod {
     match hosts {
         ..JUDGED_HOSTS_MIN => ScreeningMethod::TooFew,
         JUDGED_HOSTS_MIN..ROBUST_HOSTS_MIN => ScreeningMethod::LeaveOneOut,

@@ -125,6 +125,12 @@ pub(super) fn is_judged(levels: &FigureLevels) -> bool {
     levels.hosts.len() >= JUDGED_HOSTS_MIN
 }
 
+/// Places of the hosts that are compared with others in a figure.
+pub(super) fn judged_hosts(levels: &[Vec<FigureLevels>]) -> BTreeSet<usize> {
+    let judged = levels.iter().flatten().filter(|figure| is_judged(figure));
+    judged.flat_map(|figure| &figure.hosts).map(|host| host.host).collect()
+}
+
 /// Each value against the mean of the others, with the error of a single one; `None` for fewer than
 /// three.
 pub(super) fn each_against_others(values: &[f64]) -> Option<Vec<Shift>> {

@@ -1,6 +1,9 @@
 //! Each rule with both sides of its limits; the simulation of `cargo xtask bench fleet-hosts` has how
 //! often they are wrong together.
 
+mod controls;
+mod groups;
+
 use std::collections::BTreeMap;
 
 use durio_analyse::RunState;
@@ -413,7 +416,7 @@ fn fresh_runs_alone_screen_nothing() {
     hosts[2].runs = (0..5).map(|at| fresh(at, 3.0)).collect();
     let found = judged(hosts);
     assert_eq!((verdict(&found, 2), found.groups[0].hosts), (HostVerdict::NotJudged, 8));
-    assert_eq!(found.groups[0].figures[0].hosts, 7);
+    assert_eq!((found.groups[0].figures[0].hosts, found.power.hosts_tested), (7, 7));
 }
 
 #[test]

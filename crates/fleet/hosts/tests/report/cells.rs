@@ -22,6 +22,12 @@ fn words(line: &str) -> Vec<&str> {
     line.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect()
 }
 
+/// The text without the breaks of its lines.
+fn joined(findings: &FleetFindings) -> String {
+    let text = written(Format::Text, findings);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn one_suspect() -> FleetFindings {
     let mut findings = fleet(8);
     judge(&mut findings.hosts[0], HostVerdict::Suspect);
@@ -86,22 +92,78 @@ fn several_runs_of_a_host_are_one_value_in_the_middle_of_their_logarithms() {
 fn shared_storage_has_its_rate_and_what_a_sum_of_reports_would_say() {
     let mut findings = fleet(8);
     findings.pooled[0].shared = Some(SharedStorage::Detected("10.0.0.9:/export".to_owned()));
-    let text = written(Format::Text, &findings).split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = joined(&findings);
     for expected in [
         "commit at data 96 k/s of 8 hosts together, p50 70 µs, p99 800 µs, p99.9 50.4 ms, in the \
          58.2 s that all ran, from starts 400 µs apart",
         "the sum of the hosts' rates, 96.5 k/s, counts time in which not all ran; the mean of their \
          p99, 5.7 ms, is a latency that no request had",
-        "fairness 0.98 (Jain's index, 1 is equal): rack1-db01 has 12.5 %, rack1-db08 12.5 %",
+        "fairness 0.98 (Jain's index, 1 is equal): rack1-db01 has 12.5 %, rack1-db08 12.5 % p99 of \
+         each host: median 200 µs, worst 200 µs (rack1-db08) shared",
         "shared: the same identity on all of them, 10.0.0.9:/export",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
+    // A slow host does few operations: the latencies of all requests hide it.
+    let shares = &mut findings.pooled[0].shares;
+    (shares[2].p99_ns, shares[3].p99_ns, shares[4].p99_ns) = (Some(9_900_000), None, Some(1_000));
+    let text = joined(&findings);
+    let worst = " p99 of each host: median 200 µs, worst 9.9 ms (rack1-db03) ";
+    assert!(text.contains(worst), "{text}");
+    findings.pooled[0].shares.iter_mut().for_each(|share| share.p99_ns = None);
+    assert!(!joined(&findings).contains("p99 of each host"));
     let mut without = fleet(8);
     without.pooled[0].rate = None;
     without.pooled[0].no_rate = Some("the starts are 14 ms apart".to_owned());
-    let text = verbose(Format::Text, &without);
-    assert!(text.contains("no rate of 8 hosts together: the starts are 14 ms apart"), "{text}");
+    let text = verbose(Format::Text, &without).split_whitespace().collect::<Vec<_>>().join(" ");
+    let expected = "no rate or latencies of 8 hosts together: the starts are 14 ms apart";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
+fn a_pooled_rate_has_its_error_where_its_digits_show_it() {
+    let mut findings = fleet(8);
+    findings.pooled[0].shared = Some(SharedStorage::Stated);
+    for (error, expected) in [
+        (0.000_499, "commit at data 96 k/s of 8 hosts together, p50"),
+        (0.000_501, "commit at data 96 k/s (± 0.05 %) of 8 hosts together, p50"),
+        (0.003_2, "commit at data 96 k/s (± 0.32 %) of 8 hosts together, p50"),
+        (0.01, "commit at data 96 k/s (± 1.00 %) of 8 hosts together, p50"),
+    ] {
+        findings.pooled[0].rate_error = Some(error);
+        let text = joined(&findings);
+        assert!(text.contains(expected), "{expected}: {text}");
+        let json = written(Format::Json, &findings);
+        assert_eq!(serde_json::from_str::<FleetFindings>(&json).unwrap(), findings);
+    }
+    // A document of before has no bound and no absent hosts.
+    findings.pooled[0].rate_error = None;
+    let json = written(Format::Json, &findings);
+    assert!(!json.contains("rate_error") && !json.contains("absent"), "{json}");
+    assert_eq!(serde_json::from_str::<FleetFindings>(&json).unwrap(), findings);
+}
+
+#[test]
+fn a_host_that_did_not_run_with_the_others_is_named_and_counted() {
+    let mut findings = fleet(8);
+    let pooled = &mut findings.pooled[0];
+    (pooled.hosts, pooled.shared) = (7, Some(SharedStorage::Stated));
+    pooled.absent = vec!["rack1-db08".to_owned()];
+    let text = joined(&findings);
+    for expected in [
+        "8 hosts share storage that gives 96 k commits/s to 7 of them together, p99 800 µs",
+        "commit at data 96 k/s of 7 of 8 hosts together, p50 70 µs",
+        "from starts 400 µs apart; without rack1-db08, whose newest run had ended before the sum",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let pooled = &mut findings.pooled[0];
+    (pooled.rate, pooled.latency, pooled.window_seconds) = (None, None, 0.0);
+    pooled.no_rate = Some("rack1-db02 did not complete it".to_owned());
+    let text = joined(&findings);
+    let expected = "no rate or latencies of 7 of 8 hosts together: rack1-db02 did not complete it; \
+                    without rack1-db08, whose newest run had ended before the sum";
+    assert!(text.contains(expected), "{text}");
 }
 
 #[test]
@@ -256,4 +318,87 @@ fn the_map_says_each_host_by_letter_and_words_in_rows_of_racks() {
         assert!(page.contains(label), "{label}");
     }
     assert_eq!(page.matches(">·</text>").count(), 79);
+}
+
+#[test]
+fn fresh_runs_are_compared_with_those_of_the_same_time_and_may_be_better() {
+    let mut findings = fleet(8);
+    judge(&mut findings.hosts[0], HostVerdict::Slow);
+    judge(&mut findings.hosts[1], HostVerdict::Cleared);
+    for host in &mut findings.hosts[..2] {
+        host.evidence[0].is_confirmed = true;
+    }
+    let cleared = &mut findings.hosts[1].evidence[0];
+    (cleared.factor, cleared.interval) = (0.8, Some([0.75, 0.85]));
+    let text = joined(&findings);
+    for expected in [
+        " slow rack1-db01: commit rate 1.34 × lower than others like it at the same time (1.28 to \
+         1.41), 9 k/s ",
+        " cleared rack1-db02: commit rate 1.25 × higher than others like it at the same time (1.18 to \
+         1.33), 9 k/s ",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    findings.hosts[1].evidence[0].key = key("commit", OperationName::Commit, HostStatistic::P99);
+    let text = joined(&findings);
+    assert!(text.contains(" cleared rack1-db02: commit p99 1.25 × lower than others "), "{text}");
+}
+
+#[test]
+fn a_lost_host_whose_complete_steps_are_like_the_others_is_lost_and_not_alike() {
+    let mut findings = fleet(8);
+    let host = &mut findings.hosts[4];
+    (host.outcome, host.reason) = (HostOutcome::Lost, Some("it fell silent".to_owned()));
+    let text = written(Format::Text, &findings);
+    let row = words(line(&text, "rack1-db05"));
+    assert_eq!(row[..4], ["rack1-db05", "lost", "12.1 k", "198 µs"]);
+    assert_eq!(words(line(&text, "rack1-db06"))[1], "alike");
+    let page = written(Format::Html, &findings);
+    assert!(page.contains("<g><title>rack1-db05: lost, commit 12.1 k/s</title>"), "{page}");
+    assert_eq!((page.matches(">L</text>").count(), page.matches(">·</text>").count()), (1, 7));
+    // A suspect that is lost later remains one.
+    judge(&mut findings.hosts[4], HostVerdict::Suspect);
+    let text = written(Format::Text, &findings);
+    assert_eq!(words(line(&text, "rack1-db05"))[1], "suspect");
+}
+
+#[test]
+fn a_pool_without_a_rate_says_why_and_only_what_is_known_of_its_window() {
+    let mut findings = fleet(8);
+    let pooled = &mut findings.pooled[0];
+    (pooled.rate, pooled.shared) = (None, Some(SharedStorage::Stated));
+    (pooled.latency, pooled.no_rate) = (None, Some("the starts are 14 ms apart".to_owned()));
+    let text = joined(&findings);
+    let expected = "no rate or latencies of 8 hosts together: the starts are 14 ms apart; in the 58.2 s \
+                    that all ran, from starts 400 µs apart the sum of";
+    assert!(text.contains(expected), "{text}");
+    assert!(text.contains(" shared, as the spec says "), "{text}");
+    let pooled = &mut findings.pooled[0];
+    (pooled.window_seconds, pooled.skew_seconds) = (0.0, 0.0);
+    let text = joined(&findings);
+    let expected = "no rate or latencies of 8 hosts together: the starts are 14 ms apart the sum of \
+                    the hosts' rates";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
+fn figures_have_the_number_of_their_group_and_their_target_where_there_are_several() {
+    let mut findings = fleet(8);
+    let mut other = findings.groups[0].clone();
+    other.figures.iter_mut().for_each(|figure| figure.hosts = 3);
+    findings.groups.push(other);
+    let rows = |findings: &FleetFindings, begin: &str| -> Vec<Vec<String>> {
+        let text = verbose(Format::Text, findings);
+        let lines = text.lines().filter(|line| line.trim_start().starts_with(begin));
+        lines.map(|line| words(line)[..4].iter().map(|word| (*word).to_owned()).collect()).collect()
+    };
+    let found = rows(&findings, "commit rate");
+    assert_eq!(found[0], ["commit rate", "1", "8", "12.1 k/s"]);
+    assert_eq!(found[1], ["commit rate", "2", "3", "12.1 k/s"]);
+    assert_eq!(found.len(), 2);
+    findings.groups[1].figures[4].key.target = "log".to_owned();
+    let found = rows(&findings, "lookup read rate at");
+    assert_eq!(found[0][..3], ["lookup read rate at data", "1", "8"]);
+    assert_eq!(found[1][..3], ["lookup read rate at log", "2", "3"]);
+    assert_eq!(rows(&findings, "commit rate at data").len(), 2);
 }

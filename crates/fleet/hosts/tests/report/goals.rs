@@ -110,3 +110,75 @@ fn hosts_without_the_figure_leave_a_goal_open_and_other_figures_are_refused() {
     let why = "'scan bandwidth > 1': hosts are compared by rate, p50, p99 and p99.9";
     assert_eq!(refused.unwrap_err(), why);
 }
+
+fn latency_below(figure: LatencyFigure, limit: u64) -> Threshold {
+    let (operation, limit) = (OperationName::Commit, Nanos::new(limit));
+    let bound = ThresholdBound::LatencyBelow { operation, figure, limit };
+    goal("commit latency < N", "commit", bound)
+}
+
+#[test]
+fn each_percentile_is_bounded_by_its_own_figure() {
+    let findings = fleet(8);
+    for (figure, highest) in [
+        (LatencyFigure::P50, 73_500),
+        (LatencyFigure::P99, 210_000),
+        (LatencyFigure::P99_9, 945_000),
+    ] {
+        let missed = |limit| judge_goal(&latency_below(figure, limit), &findings).unwrap().missed;
+        let worst = f64::from(u32::try_from(highest).unwrap());
+        assert_eq!(missed(highest), [("rack1-db01".to_owned(), worst)], "{figure:?}");
+        assert_eq!(missed(highest + 1), [], "{figure:?}");
+    }
+    for figure in [LatencyFigure::Mean, LatencyFigure::Max] {
+        let refused = judge_goal(&latency_below(figure, 1), &findings).unwrap_err();
+        let why = "'commit latency < N': hosts are compared by rate, p50, p99 and p99.9";
+        assert_eq!(refused, why);
+    }
+    // The latency of another operation of the workload is not the one that is bounded.
+    let (operation, limit) = (OperationName::Write, Nanos::new(1));
+    let bound = ThresholdBound::LatencyBelow { operation, figure: LatencyFigure::P50, limit };
+    let judged = judge_goal(&goal("commit write p50 < 1ns", "commit", bound), &findings).unwrap();
+    assert_eq!((judged.missed.len(), judged.open.len()), (0, 8));
+}
+
+#[test]
+fn a_host_that_was_cut_may_miss_a_goal_and_cannot_meet_it() {
+    let mut findings = fleet(8);
+    for host in &mut findings.hosts[..2] {
+        (host.outcome, host.reason) = (HostOutcome::Partial, Some("cut short".to_owned()));
+    }
+    let judged = judge_goal(&p99_below(200_000), &findings).unwrap();
+    let missed: Vec<&str> = judged.missed.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(missed, ["rack1-db01", "rack1-db03", "rack1-db06", "rack1-db08"]);
+    assert_eq!(judged.open, ["rack1-db02"]);
+    let open = "commit p99 < 200us on 1 host (rack1-db02)";
+    assert_eq!(judged.open_text().as_deref(), Some(open));
+    let report = FleetReport { findings: &findings, goals: vec![judged] };
+    let cases = written(Format::JUnit, &report);
+    assert!(cases.contains("tests=\"8\" failures=\"4\" errors=\"0\" skipped=\"1\""), "{cases}");
+    let sentence = report.summary().unwrap().sentence;
+    assert!(
+        sentence.starts_with("Bad: goal missed: commit p99 < 200us on 4 hosts ("),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn the_worst_run_and_the_worst_target_of_a_host_decide() {
+    let mut findings = fleet(8);
+    let mut again = findings.hosts[4].runs[0].clone();
+    again.is_confirmation = true;
+    again.figures[0].value = 9_000.0;
+    findings.hosts[4].runs.push(again);
+    let mut other = findings.hosts[6].runs[0].figures[0].clone();
+    (other.key.target, other.value) = ("log".to_owned(), 8_000.0);
+    findings.hosts[6].runs[0].figures.push(other);
+    let missed = |rate| judge_goal(&rate_above("commit", rate), &findings).unwrap().missed;
+    let [run, target] = [("rack1-db05", 9_000.0), ("rack1-db07", 8_000.0)]
+        .map(|(name, worst)| (name.to_owned(), worst));
+    assert_eq!(missed(8_000.0), []);
+    assert_eq!(missed(8_000.5), std::slice::from_ref(&target));
+    assert_eq!(missed(9_000.0), std::slice::from_ref(&target));
+    assert_eq!(missed(9_000.5), [run, target]);
+}

@@ -106,10 +106,12 @@ fn pooled(hosts: &[HostFindings]) -> PooledFindings {
         target: "data".to_owned(),
         operation: OperationName::Commit,
         hosts: hosts.len(),
+        absent: Vec::new(),
         shared: None,
         window_seconds: 58.2,
         skew_seconds: 0.0004,
         rate: Some(12_000.0 * hosts.len() as f64),
+        rate_error: None,
         no_rate: None,
         sum_of_rates: 12_060.0 * hosts.len() as f64,
         latency: Some(Distribution {
@@ -255,6 +257,7 @@ pub(crate) fn troubled(count: usize) -> FleetFindings {
         mark(57.0, RateMarkKind::Stop, None),
     ];
     shared.shared = Some(SharedStorage::Detected("10.0.0.9:/export".to_owned()));
+    (shared.rate_error, shared.absent) = (Some(0.0032), vec!["rack1-db20".to_owned()]);
     fleet.pooled = vec![shared.clone(), shared, fleet.pooled[0].clone()];
     fleet
 }

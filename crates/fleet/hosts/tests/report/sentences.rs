@@ -127,6 +127,13 @@ fn from_five_hosts_alike_on_a_host_is_judged() {
     apart.groups[0].method = ScreeningMethod::TooFew;
     let text = sentence(&apart);
     assert!(text.starts_with("Unknown: no 5 of 8 hosts are alike, "), "{text}");
+    // One of five was cut before it had a result.
+    let mut cut = fleet(5);
+    cut.groups[0].method = ScreeningMethod::TooFew;
+    cut.groups[0].figures.iter_mut().for_each(|figure| figure.hosts = 4);
+    assert!(sentence(&cut).starts_with(begin), "{}", sentence(&cut));
+    cut.groups[0].figures.clear();
+    assert_eq!(sentence(&cut), "Unknown: no host was measured.");
     let mut nothing = fleet(1);
     lose(&mut nothing.hosts[0], HostOutcome::Failed, "no space left");
     (nothing.groups, nothing.pooled) = (Vec::new(), Vec::new());
@@ -193,4 +200,17 @@ fn a_hundred_hosts_are_in_a_verbose_text_and_all_on_a_page() {
     assert!(page.len() <= 3_000_000, "{} bytes", page.len());
     assert_eq!(page.matches("<th scope=\"row\">rack").count(), 1000);
     assert_eq!(page.matches("<g><title>rack").count(), 1000);
+}
+
+#[test]
+fn hosts_of_small_groups_are_a_caveat_next_to_a_group_that_was_judged() {
+    let mut findings = fleet(8);
+    let mut small = findings.groups[0].clone();
+    small.method = ScreeningMethod::TooFew;
+    small.figures.iter_mut().for_each(|figure| figure.hosts = 3);
+    findings.groups.push(small);
+    let expected = "Good: 8 of 8 hosts measured, no difference found; median of the largest group \
+                    12.1 k commits/s (11.4 k to 12.6 k). Caveat: 3 hosts not judged, because fewer \
+                    than 5 are alike.";
+    assert_eq!(sentence(&findings), expected);
 }

@@ -410,7 +410,7 @@ impl From<AdviceError> for CommandError {
             _ => CommandErrorKind::WrongUse,
         };
         let is_rule = matches!(error, AdviceError::Unknown { what: "there is no rule", .. });
-        let hint = is_rule.then_some("durio explain lists the rules");
+        let hint = is_rule.then_some("durio explain --all lists the rules");
         hint.into_iter().fold(Self::of(kind, error), Self::hint)
     }
 }

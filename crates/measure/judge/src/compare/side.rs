@@ -273,33 +273,14 @@ mod tests {
 
     fn interval(operations: &[(OperationName, u64, u64, u64)]) -> Interval {
         use durio_base::{Bytes, Nanos};
-        use durio_record::{Latency, OperationRecord};
+        use durio_record::OperationRecord;
+        use testkit::runs;
         let record = |&(operation, count, bytes, nanos): &(OperationName, u64, u64, u64)| {
-            let mut service = Latency::default();
-            (0..count).for_each(|_| service.record(nanos));
-            OperationRecord {
-                operation,
-                bytes: Bytes::new(bytes),
-                service,
-                submit: None,
-                completion: None,
-                response: None,
-                fio_bins: Vec::new(),
-            }
+            let bytes = Bytes::new(bytes);
+            OperationRecord { bytes, ..runs::operation(operation, &[(nanos, count)]) }
         };
-        Interval {
-            step: 0,
-            repeat: 0,
-            round: 0,
-            stream: 0,
-            target: 0,
-            phase: Phase::Measure,
-            index: 0,
-            from: Nanos::new(100),
-            to: Nanos::new(350),
-            unwatched_max: None,
-            operations: operations.iter().map(record).collect(),
-        }
+        let second = runs::interval(0, operations.iter().map(record).collect());
+        Interval { from: Nanos::new(100), to: Nanos::new(350), ..second }
     }
 
     #[test]

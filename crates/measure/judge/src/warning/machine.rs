@@ -122,7 +122,7 @@ fn blamed(workload: &WorkloadFindings, gaps: &[ProcessGap]) -> String {
 pub(crate) fn invalid(input: &RuleInput<'_>, workload: &WorkloadFindings) -> Option<String> {
     let (stack, definition) = (input.stack_at(&workload.location), &workload.definition);
     if stack.is_some_and(is_memory) {
-        return Some("it is in memory, which is not storage".to_owned());
+        return Some("it is in memory, not persistent storage".to_owned());
     }
     if let Some(seen) = figures::inconsistent(input, workload) {
         return Some(format!("its results contradict each other: {seen}"));

@@ -1,7 +1,7 @@
 //! A document as Markdown (CommonMark with GitHub's tables), for issues and wikis: headings, lists
 //! and tables with the contents of the terminal's output.
 //!
-//! Names from outside are escaped: they make neither markup nor, where a site lets that through,
+//! Names from outside are escaped where they would make markup or, where a site lets that through,
 //! HTML.
 
 use std::io;
@@ -22,15 +22,15 @@ pub(crate) fn render(
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
     let level = options.level();
-    let heading = escaped(&document.heading());
+    let title = document.heading();
     let mut text = match &document.summary {
         Some(summary) => {
             let (word, rest) = summary.parts();
             let word = toned(verdict_tone(summary.verdict), word);
-            format!("# {word}{}\n\n{heading}\n", escaped(rest))
+            format!("# {word}{}\n\n{}\n", escaped(rest), escaped_line(&title))
         }
-        None if heading.is_empty() => String::new(),
-        None => format!("# {heading}\n"),
+        None if title.is_empty() => String::new(),
+        None => format!("# {}\n", escaped(&title)),
     };
     // As much as a terminal has: an issue is read by people, and JSON is there for the rest.
     for section in document.up_to(level).filter(|section| !section.is_local) {
@@ -48,6 +48,7 @@ fn blocks(section: &Section, level: DetailLevel, heading: &str, out: &mut String
         // Each block stands apart: otherwise a list or table would continue the block above.
         out.push('\n');
         match &block.body {
+            SectionBody::Text(Tone::Plain, text) => line("", &escaped_line(text), out),
             SectionBody::Text(tone, text) => line("", &toned(*tone, &escaped(text)), out),
             SectionBody::Facts(facts) => facts.iter().for_each(|labelled| fact("", labelled, out)),
             SectionBody::Table(it) => table(it, level, out),
@@ -74,11 +75,13 @@ fn line(begin: &str, text: &str, out: &mut String) {
 }
 
 fn fact(indent: &str, it: &LabelledFact, out: &mut String) {
-    let label = match it.label.as_str() {
-        "" => String::new(),
-        label => format!("{}: ", toned(Tone::Strong, &escaped(label))),
-    };
-    line(&format!("{indent}- {label}"), &escaped(&it.value), out);
+    match it.label.as_str() {
+        "" => line(&format!("{indent}- "), &escaped_line(&it.value), out),
+        label => {
+            let label = toned(Tone::Strong, &escaped(label));
+            line(&format!("{indent}- {label}: "), &escaped(&it.value), out);
+        }
+    }
 }
 
 fn card(it: &Card, out: &mut String) {
@@ -91,7 +94,7 @@ fn node(indent: &str, it: &LayerNode, level: DetailLevel, out: &mut String) {
     line(&format!("{indent}- "), &toned(Tone::Strong, &escaped(&it.name)), out);
     let other = if level < DetailLevel::Detail { &[][..] } else { &it.other };
     for (label, text) in it.further.iter().chain(other) {
-        line(&format!("{indent}  - "), &escaped(&format!("{label}: {text}")), out);
+        line(&format!("{indent}  - "), &escaped_line(&format!("{label}: {text}")), out);
     }
     it.below.iter().for_each(|layer| node(&format!("{indent}  "), layer, level, out));
 }
@@ -100,7 +103,8 @@ fn chart(it: &Chart, level: DetailLevel, out: &mut String) {
     let title = escaped(&it.title);
     match &it.drawing {
         Drawing::Plot(panels) => {
-            line("", &format!("{title}: {}\n", escaped(&sparklines(panels))), out);
+            let text = format!("{}: {}", it.title, sparklines(panels));
+            line("", &format!("{}\n", escaped_line(&text)), out);
         }
         Drawing::Map(map) => {
             line("", &format!("{}\n", toned(Tone::Strong, &title)), out);
@@ -111,7 +115,7 @@ fn chart(it: &Chart, level: DetailLevel, out: &mut String) {
             line("", "```", out);
             tile_lines(tiles, usize::MAX).iter().for_each(|row| line("", row, out));
             line("", "```\n", out);
-            line("", &format!("{}\n", escaped(&tile_words(tiles))), out);
+            line("", &format!("{}\n", escaped_line(&tile_words(tiles))), out);
         }
         Drawing::Bars(_) | Drawing::Grid(_) => {}
     }
@@ -145,20 +149,49 @@ fn toned(tone: Tone, text: &str) -> String {
     }
 }
 
-/// On one line, and without a character that Markdown or HTML would take for its own.
+/// On one line, and without markup: what Markdown or HTML would take for theirs has a backslash, and
+/// nothing else, so that issues can be read before they are rendered.
 fn escaped(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for (at, c) in visible(text).chars().enumerate() {
-        // At the begin of a line these are a list, or the rule under a heading.
-        let begins_block = at == 0 && matches!(c, '+' | '-' | '=');
-        if begins_block
-            || matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '~' | '&' | '#')
-        {
+    let visible = visible(text);
+    let mut shown = String::with_capacity(visible.len());
+    let mut before = None;
+    let mut rest = visible.chars();
+    while let Some(c) = rest.next() {
+        if is_markup(before, c, rest.clone().next()) {
             shown.push('\\');
         }
         shown.push(c);
+        before = Some(c);
     }
     shown
+}
+
+/// The same at the beginning of a line or of a list's item, where `- `, `+`, `=`, `#` and `>` begin a
+/// block.
+fn escaped_line(text: &str) -> String {
+    let shown = escaped(text);
+    let begins_block = shown.starts_with(['+', '-', '=', '#', '>']);
+    if begins_block { format!("\\{shown}") } else { shown }
+}
+
+/// True if `c` between these two may be markup within a line (CommonMark, GitHub's tables and
+/// references to issues).
+fn is_markup(before: Option<char>, c: char, after: Option<char>) -> bool {
+    let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    let is_blank = |c: Option<char>| c.is_some_and(char::is_whitespace);
+    match c {
+        '\\' | '`' | '[' | '|' => true,
+        // A tag, a comment or an address in brackets; `p99 < 5ms` is none of them.
+        '<' => after.is_some_and(|c| c.is_alphabetic() || matches!(c, '/' | '!' | '?')),
+        '&' => after.is_some_and(|c| c.is_alphabetic() || c == '#'),
+        // Within a word or between blanks they neither open nor close emphasis.
+        '_' => !(is_word(before) && is_word(after) || is_blank(before) && is_blank(after)),
+        '*' | '~' => !(is_blank(before) && is_blank(after)),
+        '>' => !(is_blank(before) || is_blank(after)),
+        // An issue; and the end of a heading.
+        '#' => after.is_none_or(char::is_alphanumeric),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -201,9 +234,53 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("| \\<img src=x\\> | 7 |\n") && text.contains("| \\- i | 7 |\n"),
+            text.contains("| \\<img src=x\\> | 7 |\n") && text.contains("| - i | 7 |\n"),
             "{text}"
         );
         assert!(text.ends_with("- **k\\***: \\<img src=x\\>\n"), "{text}");
+    }
+
+    #[test]
+    fn only_what_would_be_markup_has_a_backslash() {
+        for plain in [
+            "p99 < 5 ms, rate > 100/s",
+            "o_dsync (direct), p50 -> p99",
+            "SUSPECT, --verbose: 1 - 2 = -1",
+            "a * b & c ~ d _ e",
+            "C# 7, x <5, &, caveats (6): - +",
+        ] {
+            assert_eq!(escaped(plain), plain);
+        }
+        for (text, expected) in [
+            ("_a_ b_", r"\_a\_ b\_"),
+            ("a__b", r"a\_\_b"),
+            ("*a* (* b", r"\*a\* (\* b"),
+            ("<a </b <!-- <?", r"\<a \</b \<!-- \<?"),
+            ("&lt; &#60;", r"\&lt; \&\#60;"),
+            ("#12 x#", r"\#12 x\#"),
+            ("~a~", r"\~a\~"),
+            (r"a\b`c`[d]|", r"a\\b\`c\`\[d]\|"),
+        ] {
+            assert_eq!(escaped(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_sign_that_would_begin_a_block_has_a_backslash_at_the_beginning_of_a_line_only() {
+        let mut section = Section::new("- h");
+        for begin in ["- i", "+ i", "= i", "# i", "> i"] {
+            section.say(Tone::Plain, begin);
+            section.fact("", begin);
+            section.fact("l", begin);
+        }
+        let document = Document { sections: vec![section], ..Document::new("", "- t") };
+        let mut bytes = Vec::new();
+        render(&document, &Options::default(), &mut bytes).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.starts_with("# - t\n\n## - h\n"), "{text}");
+        for begin in ["- i", "+ i", "= i", "# i", "> i"] {
+            let lines = format!("\n\\{begin}\n\n- \\{begin}\n- **l**: {begin}\n");
+            assert!(text.contains(&lines), "{begin}: {text}");
+        }
     }
 }

@@ -1,8 +1,11 @@
 //! The lines of `--format csv`.
 
-use durio_analyse::Findings;
-use durio_report::Format;
+use durio_analyse::{Findings, IntervalPoint};
+use durio_base::Nanos;
+use durio_record::Phase;
+use durio_report::{Format, ShownIntervals};
 
+use crate::cells::{assert_csv, assert_table, in_full};
 use crate::{sample, written};
 
 /// The lines as maps of column and cell.
@@ -53,4 +56,78 @@ fn a_run_without_figures_has_its_header_alone() {
     let text = written(Format::Csv, &sample::empty());
     assert_eq!(text.lines().count(), 1);
     assert!(text.starts_with("run,location,step,workload,operation,"));
+}
+
+/// A run of two workloads, the first with a ramp and an interval without a completion.
+fn with_intervals() -> Findings {
+    let mut findings = sample::complete();
+    findings.workloads.truncate(2);
+    let first = findings.workloads[0].intervals[0].clone();
+    let ramp = IntervalPoint {
+        phase: Phase::Ramp,
+        from: Nanos::ZERO,
+        to: Nanos::from_millis(100),
+        rate: 1_250.0,
+        p50_ns: Some(141_000),
+        p99_ns: Some(236_000),
+        max_ns: Some(2_170_000),
+        ..first
+    };
+    let stalled = IntervalPoint {
+        phase: Phase::Measure,
+        from: Nanos::from_millis(100),
+        to: Nanos::from_millis(250),
+        rate: 0.0,
+        p50_ns: None,
+        p99_ns: None,
+        max_ns: None,
+        cut_short: true,
+        ..ramp.clone()
+    };
+    let other = IntervalPoint { phase: Phase::Measure, rate: 7_120.5, ..ramp.clone() };
+    findings.workloads[0].intervals = vec![ramp, stalled];
+    findings.workloads[1].intervals = vec![other];
+    findings
+}
+
+#[test]
+fn each_interval_of_each_workload_is_a_line_with_its_time_rate_and_latencies() {
+    let findings = with_intervals();
+    assert_csv(
+        &ShownIntervals(&findings),
+        &[
+            [
+                "workload",
+                "phase",
+                "from_ns",
+                "to_ns",
+                "rate_per_s",
+                "p99_ns",
+                "max_ns",
+                "cut_short",
+            ],
+            ["commit", "ramp", "0", "100000000", "1250", "236000", "2170000", "false"],
+            ["commit", "measure", "100000000", "250000000", "0", "", "", "true"],
+            ["commit-etcd", "measure", "0", "100000000", "7120.5", "236000", "2170000", "false"],
+        ],
+    );
+    assert_table(
+        &ShownIntervals(&findings),
+        &[
+            ["workload", "phase", "from", "to", "per second", "p50", "p99", "max"],
+            ["commit", "ramp", "0 ns", "100 ms", "1.25 k", "141 µs", "236 µs", "2.17 ms"],
+            ["commit", "measure", "100 ms", "250 ms", "0", "", "", ""],
+            ["commit-etcd", "measure", "0 ns", "100 ms", "7.12 k", "141 µs", "236 µs", "2.17 ms"],
+        ],
+    );
+}
+
+#[test]
+fn a_run_without_intervals_says_so_and_has_the_header_alone() {
+    let mut findings = with_intervals();
+    findings.workloads.iter_mut().for_each(|workload| workload.intervals.clear());
+    let shown = ShownIntervals(&findings);
+    assert!(in_full(Format::Text, &shown).contains("the run recorded no intervals"));
+    assert_eq!(in_full(Format::Csv, &shown).lines().count(), 1);
+    assert!(in_full(Format::Json, &shown).contains("\"intervals\": []"));
 }

@@ -167,8 +167,12 @@ fn assert_markdown(markdown: &str) {
     let is_code = |line: &&str| line.starts_with("    ") && !line.trim_start().starts_with("- ");
     for line in markdown.lines().filter(|line| !is_code(line)) {
         let escaped = line.replace("\\\\", "");
-        let bare = escaped.replace("\\<", "").replace("\\[", "").replace("\\`", "");
-        assert!(!bare.contains(['<', '[', '`']), "{line:?}");
+        let bare = escaped.replace("\\<", " ").replace("\\[", "").replace("\\`", "");
+        let begins_tag = |rest: &str| {
+            rest.starts_with(|c: char| c.is_alphabetic() || matches!(c, '/' | '!' | '?'))
+        };
+        assert!(!bare.split('<').skip(1).any(begins_tag), "{line:?}");
+        assert!(!bare.contains(['[', '`']), "{line:?}");
     }
 }
 

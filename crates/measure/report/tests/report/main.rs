@@ -20,6 +20,7 @@ mod durable;
 mod durable_cells;
 mod durable_sample;
 mod durable_writers_cells;
+mod explained;
 mod fio_json;
 mod fio_rows;
 #[path = "../../../../fleet/hosts/tests/report/sample.rs"]
@@ -27,7 +28,9 @@ mod fio_rows;
 mod fleet_sample;
 mod hostile_names;
 mod html;
+mod io_properties;
 mod json;
+mod junit;
 mod layout;
 mod machines;
 mod poster;

@@ -38,6 +38,11 @@ fn point(number: u32, bound: RateBound) -> PredictionPoint {
     }
 }
 
+/// A prediction for two numbers of clients.
+pub(crate) fn predicted() -> Findings {
+    prediction(vec![point(1, RateBound::Storage), point(2, RateBound::Waiting)])
+}
+
 #[test]
 fn the_page_begins_with_commits_and_latencies_by_clients_where_each_sends_as_fast_as_it_can() {
     let offered = PredictionPoint { offered_per_second: Some(9.0), ..point(3, RateBound::Offered) };
@@ -223,7 +228,7 @@ fn a_summary_says_what_is_offered_where_one_of_the_predictions_is_for_a_rate() {
 }
 
 /// A check of `locations` that predicted two databases, of which one has one writer at a time.
-fn check(locations: &[&str]) -> Findings {
+pub(crate) fn check(locations: &[&str]) -> Findings {
     let database = |location: &str, name: &str, points| PredictionFindings {
         database: name.into(),
         location: Some(location.into()),

@@ -20,7 +20,7 @@ fn state(p99: Option<u64>) -> StateLatency {
 }
 
 /// A run of a profile with a practice's threshold and one without.
-fn findings() -> Findings {
+pub(crate) fn findings() -> Findings {
     let mut findings = sample::complete();
     let ratio = LoadRatio { rate: Some(1.0), p50: Some(1.0), p99: Some(3.25), p99_9: None };
     let (idle, loaded) = (Some(state(Some(400_000))), Some(state(Some(1_300_000))));

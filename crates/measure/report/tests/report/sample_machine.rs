@@ -5,18 +5,7 @@ use durio_observe::{
     Alignment, BlockFacts, CgroupLimits, Fact, FilesystemFacts, Host, Layer, LayerKind, Stack,
     WriteCache,
 };
-
-fn layer(kind: LayerKind, name: &str, below: Vec<Layer>) -> Layer {
-    Layer {
-        kind,
-        name: name.into(),
-        device: None,
-        filesystem: None,
-        block: None,
-        facts: Vec::new(),
-        below,
-    }
-}
+use testkit::runs::layer;
 
 pub(crate) fn stack(location: &str) -> Stack {
     let mut disks = vec![disk("vdb", "254:16"), disk("vdc", "254:32")];

@@ -7,7 +7,7 @@ use durio_base::Nanos;
 use durio_block::testkit::note_skip;
 use durio_block::{Ticks, VirtualClock};
 use durio_simdisk::{Disk, DiskRequest, Leg, Profile, SharedDisk, SimEngine};
-use testkit::conformance::{Body, Setup, Store, Suite, Target};
+use testkit::conformance::{EngineBody, Setup, Store, Suite, Target};
 
 /// Contents by name, each on a disk of its own for as long as an engine is over it.
 #[derive(Default)]
@@ -30,7 +30,7 @@ impl Store for Objects {
 #[test]
 fn the_engine_conforms() {
     let objects = Objects::default();
-    let lend = |setup: Setup, body: &mut Body<'_, VirtualClock>| {
+    let lend = |setup: Setup, body: &mut EngineBody<'_, VirtualClock>| {
         let Target::Object { name, write } = &setup.target else { panic!("no object") };
         let mut contents = objects.contents(name);
         let mut disk = Disk::new(Profile::honest(contents.len() as u64), 1);

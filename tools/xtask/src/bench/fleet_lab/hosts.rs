@@ -18,10 +18,11 @@ use super::campaign::LabCampaign;
 use super::throttle::LabGroup;
 use super::wait_until;
 use crate::bench::session::{self, Interrupt};
-use crate::cargo;
+use crate::{cargo, packages};
 
 const PROGRAMS: [&str; 7] =
     ["nats-server", "sshd", "ssh", "ssh-keygen", "unshare", "nsenter", "ip"];
+const MACHINE_ID: &str = "/etc/machine-id";
 const LISTEN_MAX: Duration = Duration::from_secs(20);
 
 /// What a host of the lab has.
@@ -63,13 +64,16 @@ pub(super) fn obstacle() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("only root may make network namespaces".to_owned());
     }
+    // Images of containers often lack it.
+    if !Path::new(MACHINE_ID).is_file() {
+        return Some(format!("{MACHINE_ID} is missing, over which each host has its own"));
+    }
     let missing = PROGRAMS.into_iter().find(|program| program_path(program).is_none());
     missing.map(|program| format!("{program} is missing"))
 }
 
 pub(super) fn program_path(program: &str) -> Option<PathBuf> {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let folders = format!("{path}:/usr/sbin:/sbin");
+    let folders = packages::search_path();
     std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
@@ -391,7 +395,7 @@ fn ip(words: &[&str]) -> Result<()> {
 }
 
 pub(super) fn succeed(command: &mut Command) -> Result<()> {
-    let output = command.stdin(Stdio::null()).output();
+    let output = command.stdin(Stdio::null()).env("PATH", packages::search_path()).output();
     let program = command.get_program().to_string_lossy().into_owned();
     let output = output.with_context(|| format!("cannot run {program}"))?;
     let said = String::from_utf8_lossy(&output.stderr);

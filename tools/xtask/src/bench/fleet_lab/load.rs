@@ -31,6 +31,8 @@ use crate::bench::machine;
 use crate::bench::session::{self, Interrupt};
 use crate::cargo;
 
+pub(crate) use self::agent::live_report;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct FleetLoadArguments {
     /// Scripted hosts
@@ -212,7 +214,7 @@ impl Agents {
         }
         let run = ScriptedRun {
             length,
-            live: Arc::new(agent::live_report().context("the figures are too large")?),
+            live: Arc::new(live_report().context("the figures are too large")?),
             bytes: Arc::new(AtomicU64::new(0)),
             is_over: Arc::new(AtomicBool::new(false)),
             epoch: Instant::now(),

@@ -51,11 +51,22 @@ pub(super) fn run(programs: Option<&Path>, interrupt: &Interrupt) -> Result<Vec<
     let campaign = lab.campaign(&spec(8, None), &["--shared"])?;
     campaign.wait(CAMPAIGN_MAX)?.expect(&[0, 1])?;
     let findings = read_hosts(&[lab.path("campaign")])?;
+    print_pools(&findings.pooled);
+    let fewest = findings.pooled.iter().map(|pooled| pooled.hosts).min().unwrap_or(0);
+    let pooled = findings.pooled.iter().filter(|pooled| pooled.rate.is_some()).count();
+    Ok(vec![
+        BenchGoal::at_least("hosts in each pool", fewest as f64, HOSTS as f64),
+        BenchGoal::at_least("workloads with a pooled rate", pooled as f64, 2.0),
+    ])
+}
+
+/// Pooled figures, the numbers that sums and means would give, and why they differ.
+fn print_pools(pools: &[PooledFindings]) {
     let p99s = |pooled: &PooledFindings| -> Vec<f64> {
         let shares = pooled.shares.iter().filter_map(|share| share.p99_ns);
         shares.map(|p99| p99 as f64 / MS).collect()
     };
-    let rows = findings.pooled.iter().map(|pooled| {
+    let rows = pools.iter().map(|pooled| {
         let ms =
             |value: Option<f64>| value.map_or("–".to_owned(), |ns| format!("{:.2}", ns / MS));
         let merged = pooled.latency.as_ref().and_then(|found| found.p99_ns);
@@ -81,16 +92,29 @@ pub(super) fn run(programs: Option<&Path>, interrupt: &Interrupt) -> Result<Vec<
     ];
     figures::print_table(&header, rows);
     println!(
-        "\nThe pooled rate counts the time in which all hosts ran; the sum also has what a host did \
-         while others had not begun or were done. The merged p99 is that of all requests; the mean of \
-         each host's is the latency of no request."
+        "\nThe pooled rate counts whole intervals of the time in which all hosts ran; the sum has all of \
+         each host's, also what it did while others had not begun or were done. The merged p99 is that \
+         of all requests; the mean of each host's is the latency of no request.\n"
     );
-    let fewest = findings.pooled.iter().map(|pooled| pooled.hosts).min().unwrap_or(0);
-    let pooled = findings.pooled.iter().filter(|pooled| pooled.rate.is_some()).count();
-    Ok(vec![
-        BenchGoal::at_least("hosts in each pool", fewest as f64, HOSTS as f64),
-        BenchGoal::at_least("workloads with a pooled rate", pooled as f64, 2.0),
-    ])
+    pools.iter().for_each(|pooled| println!("- {}", difference(pooled)));
+}
+
+/// How far the sum of the hosts' rates is from the pooled rate, and the times that explain it.
+fn difference(pooled: &PooledFindings) -> String {
+    let name = format!("{}, {}", pooled.workload, pooled.operation.name());
+    let (window, skew_ms) = (pooled.window_seconds, pooled.skew_seconds * 1e3);
+    let times = format!("all ran for {window:.3} s, from starts {skew_ms:.3} ms apart");
+    match (pooled.rate, &pooled.no_rate) {
+        (Some(rate), _) => {
+            let off = (pooled.sum_of_rates / rate - 1.0) * 100.0;
+            let error = pooled
+                .rate_error
+                .map_or("an unknown error".to_owned(), |error| format!("{:.2} %", error * 100.0));
+            format!("{name}: {times}; pooled rate within {error}, and the sum {off:+.2} % from it")
+        }
+        (None, Some(why)) => format!("{name}: {times}; no pooled rate: {why}"),
+        (None, None) => format!("{name}: {times}; no pooled rate"),
+    }
 }
 
 /// A filesystem on a disk that nbdkit serves, until it is dropped.
@@ -127,12 +151,15 @@ impl CommonDisk {
             .context("cannot run nbdfuse")?;
         disk.processes.push(fuse);
         wait_until("the disk is a file", READY_MAX, interrupt, || file.is_file())?;
-        let device = Command::new("losetup").args(["--find", "--show"]).arg(&file).output()?;
+        let losetup = program_path("losetup").context("losetup is missing")?;
+        let device = Command::new(losetup).args(["--find", "--show"]).arg(&file).output()?;
         let device = String::from_utf8_lossy(&device.stdout).trim().to_owned();
         ensure!(device.starts_with("/dev/"), "losetup makes no device of the file");
         disk.device = Some(device.clone());
         eprintln!("a filesystem on {device}, by way of nbdkit and nbdfuse");
-        succeed(Command::new("mkfs.ext4").args(["-q", "-E", "nodiscard", &device]))?;
+        // All of it now: the kernel would write the rest while the hosts measure.
+        let options = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
+        succeed(Command::new("mkfs.ext4").args(["-q", "-E", options, &device]))?;
         succeed(Command::new("mount").arg(&device).arg(disk.mounted()))?;
         Ok(disk)
     }

@@ -20,7 +20,14 @@ const OPERATIONS: u64 = 40;
 
 pub(super) fn run(programs: Option<&Path>, interrupt: &Interrupt) -> Result<Vec<BenchGoal>> {
     let folder = cargo::metadata()?.target_directory.into_std_path_buf();
-    let group = LabGroup::new(&folder, OPERATIONS)?;
+    // A container may show control groups that it cannot change, or without the disk's controller.
+    let group = match LabGroup::new(&folder, OPERATIONS) {
+        Ok(group) => group,
+        Err(error) => {
+            println!("\n### A host that is slow\n\nNot measured: {error:#}.");
+            return Ok(Vec::new());
+        }
+    };
     let limit = group.limit.clone();
     let settings = LabSettings {
         hosts: HOSTS,

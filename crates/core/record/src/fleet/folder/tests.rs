@@ -41,6 +41,7 @@ fn change(host: &str, state: HostState) -> HostChange {
         clock: None,
         run: None,
         folder_digest: None,
+        unwritten: 0,
     }
 }
 
@@ -82,6 +83,18 @@ fn a_campaign_is_read_as_it_was_written() {
     let events: Vec<_> = read.events().unwrap().lines.into_iter().map(|line| line.event).collect();
     assert_eq!(events, [lost, ignored]);
     assert_eq!(read.host_folders().unwrap(), NamedFolders::default());
+}
+
+#[test]
+fn a_change_has_the_number_of_changes_without_a_line_and_older_lines_have_none() {
+    let (_directory, campaign) = campaign();
+    let old = br#"{"at_ns":1,"host":"db1","state":"running"}"#;
+    write_to(&campaign, "hosts.jsonl", &[&old[..], b"\n"].concat());
+    let change = HostChange { unwritten: 7, ..change("db1", HostState::Ended) };
+    campaign.append_change(&change).unwrap();
+    let counts: Vec<u64> =
+        campaign.changes().unwrap().lines.iter().map(|line| line.unwritten).collect();
+    assert_eq!(counts, [0, 7]);
 }
 
 #[test]
@@ -184,10 +197,9 @@ fn a_line_that_is_not_json_or_huge_ends_the_reading_and_an_unknown_one_does_not(
     assert_eq!((read.len(), unknown), (2, 3));
     let damage = damage.unwrap();
     assert!(damage.starts_with("line 6 of hosts.jsonl: expected ident"), "{damage}");
-    for (length, unknown, damage) in [
-        (LINE_LENGTH_MAX, 1, None),
-        (LINE_LENGTH_MAX + 1, 0, Some("line 1 of events.jsonl is longer than 8 MiB")),
-    ] {
+    for (length, unknown, damage) in
+        [(8_388_608, 1, None), (8_388_609, 0, Some("line 1 of events.jsonl is longer than 8 MiB"))]
+    {
         let mut line = vec![b' '; length - 3];
         line.extend_from_slice(b"{}\n");
         fs::write(campaign.path().join("events.jsonl"), line).unwrap();
@@ -240,4 +252,33 @@ fn a_link_instead_of_a_file_of_the_campaign_is_neither_read_nor_written() {
     // Killed before the first line was written.
     fs::remove_file(&path).unwrap();
     assert_eq!(states(&campaign), (vec![], 0, None));
+}
+
+#[test]
+fn lines_have_the_keys_of_schema_1() {
+    for line in [
+        r#"{"at_ns":1,"event":"barrier_reached","step":2,"hosts":3}"#,
+        r#"{"at_ns":1,"event":"barrier_ordered","step":2,"attempt":3,"start_ns":4,"lead_ns":5}"#,
+        r#"{"at_ns":1,"event":"barrier_cancelled","step":2,"attempt":3,"silent":["a"]}"#,
+        r#"{"at_ns":1,"event":"barrier_passed","step":2,"skew_ns":3,"bound_ns":4}"#,
+        r#"{"at_ns":1,"event":"host_lost","host":"a","silent_ns":2}"#,
+        r#"{"at_ns":1,"event":"host_back","host":"a"}"#,
+        r#"{"at_ns":1,"event":"late_joiner","host":"a"}"#,
+        r#"{"at_ns":1,"event":"host_refused","host":"a","reason":"r"}"#,
+        r#"{"at_ns":1,"event":"bus_lost"}"#,
+        r#"{"at_ns":1,"event":"bus_back"}"#,
+        r#"{"at_ns":1,"event":"resumed","hosts":2}"#,
+        r#"{"at_ns":1,"event":"decision","decision":"go","reason":"r"}"#,
+        r#"{"at_ns":1,"event":"messages_ignored","count":2}"#,
+        r#"{"at_ns":1,"event":"ended","outcome":"too_few_hosts"}"#,
+    ] {
+        let read: TimedCampaignEvent = serde_json::from_str(line).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), line);
+    }
+    let line = r#"{"at_ns":1,"host":"a","state":"collected","reason":"r","plan_digest":"p","clock":{"offset_ns":-1,"bound_ns":2},"run":"x","folder_digest":"d"}"#;
+    let read: HostChange = serde_json::from_str(line).unwrap();
+    assert_eq!(serde_json::to_string(&read).unwrap(), line);
+    let manifest = serde_json::to_value(manifest(&["a"])).unwrap();
+    let policy = &manifest["policy"];
+    assert!(policy["barrier"] == "step" && policy["lost"] == "go_on", "{policy}");
 }

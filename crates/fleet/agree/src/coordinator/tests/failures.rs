@@ -158,3 +158,142 @@ fn a_host_that_cannot_be_reached_has_failed_unless_it_has_joined() {
     }
     assert_eq!((bench.state("a"), bench.state("b")), (HostState::Failed, HostState::Joined));
 }
+
+fn running(status: &mut HostStatus) {
+    (status.state, status.waiting) = (HostState::Running, None);
+    status.started = Some(StartedStep { step: FIRST, at_ns: 0 });
+    status.quiet = Some(Nanos::ZERO);
+}
+
+#[test]
+fn a_run_that_hangs_after_half_of_the_others_is_left_out_by_name_or_ends_the_campaign() {
+    for (lost, decided) in [(LostPolicy::GoOn, "leave_out"), (LostPolicy::Stop, "stop")] {
+        let mut bench = Bench::armed(&["a", "b", "db3"], |policy| policy.lost = lost);
+        bench.machine.config.limits.arm_wait = Nanos::from_secs(2);
+        ["a", "b", "db3"].iter().for_each(|host| bench.report(host, running));
+        bench.run_to_end("a", b"a");
+        bench.report("db3", |status| status.quiet = None);
+        bench.pass(15_000, &[]);
+        assert_eq!(bench.sent_to("db3", "stop"), 0, "one of three is done");
+        bench.run_to_end("b", b"b");
+        // Its plan states 8 s.
+        bench.pass(20 + 10_000, &[]);
+        assert_eq!(bench.sent_to("db3", "stop"), 0);
+        // It is slow, not hung, as long as it does something.
+        bench.report("db3", |status| status.quiet = Some(Nanos::from_secs(2)));
+        bench.pass(1_000, &[]);
+        assert_eq!(bench.sent_to("db3", "stop"), 0);
+        bench.report("db3", |status| status.quiet = Some(Nanos::from_millis(2_001)));
+        bench.pass(20, &[]);
+        assert_eq!(bench.sent_to("db3", "stop"), 1);
+        let decision = bench.events().into_iter().rev().find_map(|event| match event {
+            CampaignEvent::Decision { decision, reason } => {
+                Some((decision.clone(), reason.clone()))
+            }
+            _ => None,
+        });
+        let (decision, reason) = decision.unwrap();
+        assert_eq!(decision, decided);
+        assert!(reason.starts_with("db3: its run hangs: half of the hosts were done "), "{reason}");
+    }
+}
+
+#[test]
+fn a_run_that_hangs_while_the_others_wait_for_the_next_step_is_left_out() {
+    let mut bench = Bench::armed(&["a", "b", "db3"], |_| ());
+    bench.machine.config.limits.arm_wait = Nanos::from_secs(2);
+    bench.report("db3", running);
+    let next = CampaignStep { step: 1, ..FIRST };
+    ["a", "b"].iter().for_each(|host| bench.report(host, |status| status.waiting = Some(next)));
+    bench.report("db3", |status| status.quiet = None);
+    bench.pass(20 + 10_000, &[]);
+    assert_eq!(bench.sent_to("db3", "stop"), 0);
+    bench.pass(20, &[]);
+    assert_eq!((bench.sent_to("db3", "stop"), bench.sent_to("a", "stop")), (1, 0));
+}
+
+#[test]
+fn a_host_that_does_not_stop_is_lost_and_its_run_is_collected_when_it_has_ended() {
+    let mut bench = Bench::armed(&["a", "b"], |_| ());
+    bench.report("b", running);
+    for _ in 0..2 {
+        bench.give(CoordinatorInput::Operator(OperatorOrder::Skip("b".to_owned())));
+    }
+    let (decision, reason) = ("leave_out".to_owned(), "b: left out by the operator".to_owned());
+    let decided = CampaignEvent::Decision { decision, reason };
+    assert_eq!(bench.events().into_iter().filter(|event| **event == decided).count(), 1);
+    bench.run_to_end("a", b"a");
+    bench.pass(60_000, &[]);
+    assert_eq!(bench.state("b"), HostState::Running);
+    bench.pass(40, &[]);
+    let last = bench.changes.iter().rev().find(|change| change.host == "b").unwrap();
+    assert_eq!(last.state, HostState::Lost);
+    assert!(last.reason.as_ref().unwrap().starts_with("did not stop in "), "{last:?}");
+    // Its heartbeats alone do not make it take part again; it is still told to stop.
+    let stops = bench.sent_to("b", "stop");
+    bench.pass(2_000, &[]);
+    assert_eq!((bench.state("b"), bench.sent_to("b", "fetch")), (HostState::Lost, 0));
+    assert_eq!(bench.sent_to("b", "stop"), stops + 4);
+    bench.end_run("b", b"b", Some("left out"));
+    bench.pass(20, &[]);
+    assert_eq!((bench.state("b"), bench.sent_to("b", "fetch")), (HostState::Ended, 1));
+}
+
+#[test]
+fn a_host_that_was_left_out_before_it_joined_is_refused_with_the_reason_also_by_a_later_process() {
+    let mut bench = Bench::new(config(&["a", "b"], |_| ()));
+    bench.report("a", |_| ());
+    bench.give(CoordinatorInput::Operator(OperatorOrder::Skip("b".to_owned())));
+    assert_eq!(bench.state("b"), HostState::Stopped);
+    let refusal = |bench: &mut Bench| {
+        bench.report("b", |_| ());
+        bench.pass(20, &[]);
+        bench.sent.iter().rev().find_map(|(to, body)| match body {
+            Body::Refuse { reason } if to == "b" => Some(reason.clone()),
+            _ => None,
+        })
+    };
+    assert_eq!(refusal(&mut bench).as_deref(), Some("left out by the operator"));
+    let (config, now) = (config(&["a", "b"], |_| ()), Nanos::from_secs(900));
+    let (machine, _) = CoordinatorMachine::resume(config, &bench.changes, &bench.events, now);
+    let mut bench = Bench::with(machine, 900_000);
+    bench.sequence = 100;
+    assert_eq!(refusal(&mut bench).as_deref(), Some("left out by the operator"));
+}
+
+#[test]
+fn a_host_that_calls_its_run_collected_has_failed_if_the_run_is_not_here() {
+    let mut bench = Bench::armed(&["a"], |_| ());
+    bench.report("a", |status| status.state = HostState::Collected);
+    let last = bench.changes.last().unwrap();
+    let reason = "says that its run was collected, but it is not here";
+    assert_eq!((last.state, last.reason.as_deref()), (HostState::Failed, Some(reason)));
+    assert_eq!((bench.state("a"), &last.run), (HostState::Failed, &None));
+}
+
+#[test]
+fn a_host_that_is_lost_and_found_without_end_has_bounded_lines_and_the_last_is_right() {
+    let mut bench = Bench::armed(&["a", "b"], |_| ());
+    ["a", "b"].iter().for_each(|host| bench.report(host, running));
+    for _ in 0..80 {
+        bench.pass(1_600, &["b"]);
+        bench.report("b", |_| ());
+    }
+    bench.run_to_end("a", b"a");
+    bench.pass(1_600, &["b"]);
+    bench.piece("a", "run-of-a", b"a");
+    bench.pass(61_000, &["b"]);
+    assert_eq!(bench.finished, Some(CampaignOutcome::Complete));
+    let lines: Vec<&HostChange> =
+        bench.changes.iter().filter(|change| change.host == "b").collect();
+    // Joined, planned, armed, running; then 96 of 161 changes, and the last one.
+    let last = lines.last().map(|line| (line.state, line.unwritten));
+    assert_eq!((lines.len(), last), (101, Some((HostState::Lost, 64))));
+    let is_lost = |event: &&&CampaignEvent| matches!(event, CampaignEvent::HostLost { .. });
+    assert_eq!(bench.events().iter().filter(is_lost).count(), 48);
+    // A later process counts on from them.
+    let config = config(&["a", "b"], |_| ());
+    let now = Nanos::from_secs(900);
+    let (machine, _) = CoordinatorMachine::resume(config, &bench.changes, &bench.events, now);
+    assert!(!machine.hosts[1].lines.has_room() && machine.hosts[0].lines.has_room());
+}

@@ -200,7 +200,8 @@ impl ScriptedHost<'_> {
                 let length = usize::try_from(length.min(rest)).context("a piece is too long")?;
                 Some(HostInput::Read { file, offset, bytes: vec![b' '; length] })
             }
-            HostEffect::Unlock | HostEffect::Remember(_) => None,
+            HostEffect::Remember(_) => Some(HostInput::Remembered(Ok(()))),
+            HostEffect::Unlock => None,
         })
     }
 
@@ -222,7 +223,7 @@ fn run_summary() -> RunSummary {
 }
 
 /// The figures of a second of two streams, as they go over the bus.
-pub(super) fn live_report() -> Option<Vec<u8>> {
+pub(crate) fn live_report() -> Option<Vec<u8>> {
     // Latencies of a fast drive: most near 100 µs, with a tail.
     let latencies = (0..5_000_u64).map(|at| 60_000 + at * 17 + (at % 50).pow(4));
     let mut histogram = Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, 3).ok()?;

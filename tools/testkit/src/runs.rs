@@ -1,4 +1,4 @@
-//! Run folders made by hand, of one step of reads.
+//! Recorded runs, made by hand.
 
 use std::path::Path;
 
@@ -16,9 +16,10 @@ use durio_record::{
 use durio_workload::{Arrivals, CacheMode, RegionRule, Workload};
 
 /// Latencies in nanoseconds, each with how often it occurred.
-pub(crate) type Counts = Vec<(u64, u64)>;
+pub type Counts = Vec<(u64, u64)>;
 
-pub(crate) fn latency(counts: &[(u64, u64)]) -> Latency {
+/// Latencies with these counts.
+pub fn latency(counts: &[(u64, u64)]) -> Latency {
     let mut exact = Exact::default();
     for &(nanos, count) in counts {
         let sum_ns = nanos * count;
@@ -27,30 +28,32 @@ pub(crate) fn latency(counts: &[(u64, u64)]) -> Latency {
     Latency::about(exact, counts.iter().copied())
 }
 
-/// A run, to be changed by each test.
+/// A run of one step of reads, or of several such steps; to be changed by each test.
 #[derive(Debug, Clone)]
-pub(crate) struct MadeRun {
-    pub(crate) hostname: Option<String>,
-    pub(crate) machine_id: Option<String>,
-    pub(crate) label: Option<String>,
-    pub(crate) version: String,
-    pub(crate) started: String,
+pub struct MadeRun {
+    pub hostname: Option<String>,
+    pub machine_id: Option<String>,
+    pub label: Option<String>,
+    pub version: String,
+    pub started: String,
     /// The step's start, since the run's.
-    pub(crate) step_at: Nanos,
+    pub step_at: Nanos,
     /// Start on this host's clock, offset of the sender's clock, bound; nanoseconds.
-    pub(crate) gate: Option<(u64, i64, u64)>,
-    pub(crate) stack: Stack,
+    pub gate: Option<(u64, i64, u64)>,
+    pub stack: Stack,
     /// Reads of each second.
-    pub(crate) seconds: Vec<Counts>,
+    pub seconds: Vec<Counts>,
+    /// Writes of every second, in addition.
+    pub writes: Counts,
     /// Steps like the first that follow without a gate.
-    pub(crate) free_steps: u32,
+    pub free_steps: u32,
     /// Outcome of the step and the run; none if it was killed before their ends.
-    pub(crate) outcome: Option<Outcome>,
+    pub outcome: Option<Outcome>,
 }
 
 impl MadeRun {
     /// A complete run with `reads` of 100 µs in each second.
-    pub(crate) fn new(hostname: &str, reads: &[u64]) -> Self {
+    pub fn new(hostname: &str, reads: &[u64]) -> Self {
         Self {
             hostname: Some(hostname.to_owned()),
             machine_id: None,
@@ -61,12 +64,14 @@ impl MadeRun {
             gate: None,
             stack: disk("SAMSUNG", ""),
             seconds: reads.iter().map(|&count| vec![(100_000, count)]).collect(),
+            writes: Vec::new(),
             free_steps: 0,
             outcome: Some(Outcome::Complete),
         }
     }
 
-    pub(crate) fn write(&self, folder: &Path) {
+    /// Writes the run folder.
+    pub fn write(&self, folder: &Path) {
         let manifest = Manifest {
             schema: RUN_FOLDER_SCHEMA,
             run: "made".to_owned(),
@@ -99,7 +104,7 @@ impl MadeRun {
             destroy: true,
         };
         let workload = Workload { name: "randread".to_owned(), ..Workload::default() };
-        let limit = Limit::Duration(Nanos::from_secs(self.seconds.len() as u64));
+        let limit = Limit::Duration(Nanos::from_secs(self.seconds.len().max(1) as u64));
         let load = Load::new(0, workload, EngineKind::Sync);
         let step = Step::new(Role::Measure, load, limit, Nanos::from_secs(1));
         Plan {
@@ -133,7 +138,7 @@ impl MadeRun {
             let started = StepStarted { step, round: 0, stream, beside: Vec::new() };
             events.push(Event::StepStarted(started));
             let seconds = (0..).zip(&self.seconds);
-            events.extend(seconds.map(|(index, counts)| interval(step, index, counts)));
+            events.extend(seconds.map(|(index, reads)| self.second(step, index, reads)));
             if let Some((started, offset_ns, bound_ns)) = self.gate.filter(|_| step == 0) {
                 events.push(Event::StepGated(StepGated {
                     step,
@@ -163,17 +168,29 @@ impl MadeRun {
         events.push(Event::RunEnded(RunEnded { outcome, memory_max: Bytes::from_mib(8) }));
         events
     }
+
+    fn second(&self, step: u32, index: u64, reads: &[(u64, u64)]) -> Event {
+        let counts = [(OperationName::Read, reads), (OperationName::Write, self.writes.as_slice())];
+        let counts = counts.into_iter().filter(|(_, counts)| !counts.is_empty());
+        let operations = counts.map(|(name, counts)| operation(name, counts)).collect();
+        Event::Interval(Interval { step, ..interval(index, operations) })
+    }
 }
 
-fn interval(step: u32, index: u64, counts: &[(u64, u64)]) -> Event {
+/// Operations with these latencies, of 4 KiB each.
+pub fn operation(operation: OperationName, counts: &[(u64, u64)]) -> OperationRecord {
     let service = latency(counts);
-    let record = OperationRecord {
+    OperationRecord {
         bytes: Bytes::new(4096 * service.exact.count),
         service,
-        ..OperationRecord::new(OperationName::Read)
-    };
-    Event::Interval(Interval {
-        step,
+        ..OperationRecord::new(operation)
+    }
+}
+
+/// The second of the measured phase that begins after `index` seconds.
+pub fn interval(index: u64, operations: Vec<OperationRecord>) -> Interval {
+    Interval {
+        step: 0,
         repeat: 0,
         round: 0,
         stream: 0,
@@ -183,11 +200,12 @@ fn interval(step: u32, index: u64, counts: &[(u64, u64)]) -> Event {
         from: Nanos::from_secs(index),
         to: Nanos::from_secs(index + 1),
         unwatched_max: None,
-        operations: Some(record).filter(|_| !counts.is_empty()).into_iter().collect(),
-    })
+        operations,
+    }
 }
 
-fn layer(kind: LayerKind, name: &str) -> Layer {
+/// A layer without facts.
+pub fn layer(kind: LayerKind, name: &str, below: Vec<Layer>) -> Layer {
     Layer {
         kind,
         name: name.to_owned(),
@@ -195,38 +213,41 @@ fn layer(kind: LayerKind, name: &str) -> Layer {
         filesystem: None,
         block: None,
         facts: Vec::new(),
-        below: Vec::new(),
+        below,
     }
 }
 
-pub(crate) fn disk(model: &str, serial: &str) -> Stack {
+/// A disk with this serial number.
+pub fn disk(model: &str, serial: &str) -> Stack {
     let block = BlockFacts {
         model: Some(model.to_owned()),
         serial: Some(serial.to_owned()),
         ..BlockFacts::default()
     };
-    let root = Layer { block: Some(block), ..layer(LayerKind::Disk, "sda") };
+    let root = Layer { block: Some(block), ..layer(LayerKind::Disk, "sda", Vec::new()) };
     Stack { target: "/data".to_owned(), root }
 }
 
 /// A filesystem with this UUID on a disk with this serial number.
-pub(crate) fn mounted(uuid: &str, serial: &str) -> Stack {
+pub fn mounted(uuid: &str, serial: &str) -> Stack {
     let facts = FilesystemFacts {
         fs_type: "ext4".to_owned(),
         uuid: Some(uuid.to_owned()),
         ..FilesystemFacts::default()
     };
-    let below = vec![disk("LUN", serial).root];
-    let root = Layer { filesystem: Some(facts), below, ..layer(LayerKind::Filesystem, "/data") };
+    let mounted = layer(LayerKind::Filesystem, "/data", vec![disk("LUN", serial).root]);
+    let root = Layer { filesystem: Some(facts), ..mounted };
     Stack { target: "/data".to_owned(), root }
 }
 
-pub(crate) fn nfs(source: &str) -> Stack {
+/// A folder of a file server.
+pub fn nfs(source: &str) -> Stack {
     let facts = FilesystemFacts {
         fs_type: "nfs4".to_owned(),
         source: source.to_owned(),
         ..FilesystemFacts::default()
     };
-    let root = Layer { filesystem: Some(facts), ..layer(LayerKind::Network, "/data") };
+    let mounted = layer(LayerKind::Network, "/data", Vec::new());
+    let root = Layer { filesystem: Some(facts), ..mounted };
     Stack { target: "/data".to_owned(), root }
 }
