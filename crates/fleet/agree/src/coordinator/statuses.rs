@@ -272,6 +272,10 @@ impl CoordinatorMachine {
         let view = &mut self.hosts[at];
         let (clock, is_stepped) = ClockEstimate::renewed(view.clock, estimate, self.now);
         view.clock = Some(clock);
+        if is_stepped && view.was_lost {
+            // The status by which it was found may have been older than its time said.
+            view.forget_all();
+        }
         let state = view.recorded;
         if is_stepped && !state.is_final() {
             self.record(at, state, Some("its clock was set or stood still".to_owned()));

@@ -42,6 +42,7 @@ pub(super) struct HostView {
     pub(super) run: Option<RunSummary>,
     /// Steps, from and to, some part of which may have run while the host was lost.
     pub(super) unknown: Vec<(CampaignStep, CampaignStep)>,
+    pub(super) was_lost: bool,
     pub(super) fetch: Option<Fetch>,
     pub(super) fetch_failures: u32,
     /// It was told to stop long ago, so it counts as lost until its run has ended.
@@ -119,7 +120,7 @@ impl HostView {
     }
 
     pub(super) fn lose(&mut self, now: Nanos) {
-        (self.lost_since, self.fetch) = (Some(now), None);
+        (self.lost_since, self.fetch, self.was_lost) = (Some(now), None, true);
         if self.recorded == HostState::Ended {
             return;
         }

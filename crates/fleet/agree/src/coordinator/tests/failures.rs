@@ -1,6 +1,7 @@
 //! Hosts that fail or are slow, clocks that are set, and statuses that arrive twice or late.
 
 use super::*;
+use crate::clock::ClockEstimate;
 
 #[test]
 fn a_run_that_was_cut_is_collected_with_its_reason_and_not_pooled() {
@@ -94,6 +95,20 @@ fn a_clock_that_was_set_is_recorded_and_one_within_its_bound_is_not() {
             change.reason.as_deref() == Some("its clock was set or stood still")
         };
         assert_eq!(bench.changes.iter().filter(is_set).count(), times, "{ahead} ms");
+    }
+}
+
+#[test]
+fn of_a_host_that_was_lost_nothing_is_known_once_its_clock_was_set() {
+    for (silent, is_unknown) in [(&[][..], false), (&["b"][..], true)] {
+        let mut bench = Bench::armed(&["a", "b"], |_| ());
+        bench.pass(1_600, silent);
+        bench.report("b", |_| ());
+        assert!(!bench.machine.hosts[1].is_unknown(FIRST));
+        let now = Nanos::from_millis(bench.now);
+        let host = Nanos::from_millis(bench.now + AHEAD + 60_000);
+        bench.machine.learn_clock(1, ClockEstimate::new(now, host, now, None));
+        assert_eq!(bench.machine.hosts[1].is_unknown(FIRST), is_unknown, "{silent:?}");
     }
 }
 
