@@ -141,8 +141,11 @@ mod tests {
     use crate::carrier::MEMORY_FILE;
     use crate::launch::pushed;
 
+    /// 30 days in minutes.
+    const MONTH: u64 = 30 * 24 * 60;
+
     /// A campaign's folder, of this age, with this memory.
-    fn campaign(fleet: &Path, digit: char, days: u64, memory: Option<HostMemory>) -> String {
+    fn campaign(fleet: &Path, digit: char, minutes: u64, memory: Option<HostMemory>) -> String {
         let name = digit.to_string().repeat(32);
         let path = fleet.join(&name);
         fs::create_dir_all(path.join("runs/r")).unwrap();
@@ -150,7 +153,7 @@ mod tests {
         if let Some(memory) = memory {
             fs::write(path.join(MEMORY_FILE), serde_json::to_vec(&memory).unwrap()).unwrap();
         }
-        let modified = SystemTime::now() - Duration::from_secs(days * 86_400);
+        let modified = SystemTime::now() - Duration::from_secs(minutes * 60);
         File::open(&path).unwrap().set_modified(modified).unwrap();
         name
     }
@@ -163,15 +166,15 @@ mod tests {
         let removed = [
             campaign(path, '0', 0, memory(true, Some(HostState::Collected))),
             campaign(path, '1', 0, memory(false, Some(HostState::Refused))),
-            campaign(path, '2', 31, memory(true, None)),
-            campaign(path, '3', 31, memory(true, Some(HostState::Failed))),
-            campaign(path, '4', 31, None),
+            campaign(path, '2', MONTH, memory(true, None)),
+            campaign(path, '3', MONTH, memory(true, Some(HostState::Failed))),
+            campaign(path, '4', MONTH, None),
         ];
         let mut kept = vec![
-            campaign(path, '5', 29, memory(true, None)),
-            campaign(path, '6', 29, memory(true, Some(HostState::Failed))),
-            campaign(path, '7', 29, None),
-            campaign(path, '8', 31, memory(true, Some(HostState::Collected))),
+            campaign(path, '5', MONTH - 1, memory(true, None)),
+            campaign(path, '6', MONTH - 1, memory(true, Some(HostState::Failed))),
+            campaign(path, '7', MONTH - 1, None),
+            campaign(path, '8', MONTH, memory(true, Some(HostState::Collected))),
             "ended-campaigns".to_owned(),
             "lock".to_owned(),
         ];
