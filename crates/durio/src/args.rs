@@ -29,6 +29,7 @@ use crate::commands::simdisk::Simdisk;
 use crate::commands::spec::SpecArguments;
 use crate::commands::stack::StackArguments;
 use crate::commands::watch::WatchArguments;
+use crate::commands::why::WhyArguments;
 use crate::exit_code::TABLE;
 use crate::options::{PlanArguments, RunCommand};
 
@@ -53,6 +54,7 @@ pub(crate) enum DurioCommand {
     Profile(ProfileArguments),
     Spec(SpecArguments),
     Capture(CaptureArguments),
+    Why(WhyArguments),
     Replay(ReplayArguments),
     Stack(StackArguments),
     Report(ReportArguments),
@@ -124,7 +126,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
         "Measure",
         &[
             "check", "durable", "run", "plan", "sweep", "predict", "profile", "spec", "capture",
-            "replay", "fio", "watch", "fleet",
+            "why", "replay", "fio", "watch", "fleet",
         ],
     ),
     ("Judge", &["compare", "typical", "advise", "audit", "explain"]),

@@ -23,6 +23,7 @@ pub(crate) mod simdisk;
 pub(crate) mod spec;
 pub(crate) mod stack;
 pub(crate) mod watch;
+pub(crate) mod why;
 
 use clap::CommandFactory as _;
 
@@ -44,6 +45,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
         DurioCommand::Profile(arguments) => profile::show(&arguments),
         DurioCommand::Spec(arguments) => spec::spec(&arguments),
         DurioCommand::Capture(arguments) => capture::capture(&arguments),
+        DurioCommand::Why(arguments) => why::why(&arguments),
         DurioCommand::Replay(arguments) => replay::replay(&arguments),
         DurioCommand::Stack(arguments) => stack::stack(arguments),
         DurioCommand::Report(arguments) => runs::report(&arguments),

@@ -78,6 +78,25 @@ impl Measuring {
 }
 
 // No doc comment, which would be taken for a command's.
+#[derive(Debug, Args)]
+pub(crate) struct OwnCommitArguments {
+    /// Record why the 20 slowest commits were slow while measuring (needs root and tracefs)
+    ///
+    /// As durio why does for a running database: the report shows the causes, and with --verbose or
+    /// on a page the timeline of each commit. Recording costs some of the rate, and the report and
+    /// durio compare say so. Operations through io_uring are counted, not followed.
+    #[arg(long, help_heading = "Method")]
+    pub(crate) why: bool,
+}
+
+impl OwnCommitArguments {
+    /// How many of the slowest commits are explained, if any.
+    pub(crate) fn explained(&self) -> Option<usize> {
+        self.why.then_some(20)
+    }
+}
+
+// No doc comment, which would be taken for a command's.
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArguments {
@@ -357,6 +376,9 @@ pub(crate) struct RunCommand {
     #[arg(long, value_name = "FD", value_parser = clap::value_parser!(i32).range(3..),
           help_heading = "Method")]
     pub(crate) gate: Option<i32>,
+
+    #[command(flatten)]
+    pub(crate) own: OwnCommitArguments,
 
     #[command(flatten)]
     pub(crate) job: JobArguments,

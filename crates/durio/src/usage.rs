@@ -162,8 +162,10 @@ const FIO_WORDS: [(&str, &str); 22] = [
 
 /// Words for options of durio that other programs use, or other commands of durio; the first that the
 /// command has is meant.
-const OTHER_WORDS: [(&str, &[&str]); 15] = [
+const OTHER_WORDS: [(&str, &[&str]); 17] = [
     ("-v", &["--verbose"]),
+    ("-q", &["--quiet"]),
+    ("-o", &["--output FILE"]),
     ("-f", &["--format FORMAT"]),
     ("-j", &["--json"]),
     ("-n", &["--name NAME"]),
@@ -241,17 +243,21 @@ fn path_option(word: &str) -> Option<String> {
 /// command of durio.
 fn foreign_option(word: &str) -> Option<String> {
     let name = word.split(['=', ' ']).next()?;
+    if ["-V", "--version"].contains(&name) {
+        return Some("durio --version shows the version".to_owned());
+    }
     let all = Arguments::command();
     let command = asked(&all, std::env::args_os().skip(1));
     let meant = OTHER_WORDS.iter().filter(|(other, _)| *other == name);
-    let mut meant = meant.flat_map(|(_, ours)| ours.iter());
-    if let Some(ours) = meant.find(|ours| has(command, ours.split(' ').next().unwrap_or_default()))
-    {
+    let meant: Vec<&str> = meant.flat_map(|(_, ours)| ours.iter().copied()).collect();
+    if let Some(ours) = meant.iter().find(|ours| has(command, first_word(ours))) {
         return Some(format!("durio {} has {ours}", command.get_name()));
     }
     let fio = FIO_WORDS.iter().find(|(theirs, _)| *theirs == name);
-    let ours = fio.map_or(name, |(_, ours)| ours);
-    let option = ours.split(' ').next()?;
+    // A long option of another meaning is not looked for in other commands.
+    let short = meant.first().filter(|_| !name.starts_with("--"));
+    let ours = fio.map_or(short.copied().unwrap_or(name), |(_, ours)| ours);
+    let option = first_word(ours);
     let is_place = |argument: &clap::Arg| {
         ["path", "paths", "directory", "directories"].contains(&argument.get_id().as_str())
     };
@@ -260,31 +266,52 @@ fn foreign_option(word: &str) -> Option<String> {
         let command = command.get_name();
         return Some(format!("give the PATH itself, without an option: durio {command} PATH"));
     }
-    let others = all.get_subcommands().filter(|listed| has(listed, option));
-    let mut others: Vec<_> = others.map(|other| format!("durio {}", other.get_name())).collect();
-    if others.is_empty() {
-        for group in all.get_subcommands() {
-            let inner = group.get_subcommands().filter(|listed| has(listed, option));
-            let named =
-                |one: &clap::Command| format!("durio {} {}", group.get_name(), one.get_name());
-            others.extend(inner.map(named));
-        }
+    let others = commands_with(&all, command, option);
+    let is_bare = std::ptr::eq(command, &all);
+    if let (None, true, Some(first)) = (fio, is_bare, others.first()) {
+        // In many programs -v is the version.
+        let version = if name == "-v" { "; durio --version shows the version" } else { "" };
+        return Some(format!("options follow a command, such as {first} {ours}{version}"));
     }
     let is_elsewhere = !has(command, option) && !others.is_empty();
     let as_it_is = "durio fio accepts fio's command lines";
-    let others = others.join(", ");
+    let others = match others.as_slice() {
+        [a, b, c, rest @ ..] if rest.len() > 1 => {
+            format!("{a}, {b}, {c} and {} more commands", rest.len())
+        }
+        few => few.join(", "),
+    };
     match (fio, is_elsewhere) {
         (Some(_), true) => {
             Some(format!("instead of fio's {name}, use {ours} (of {others}); {as_it_is}"))
         }
         (Some(_), false) => Some(format!("instead of fio's {name}, use {ours}; {as_it_is}")),
-        (None, true) => Some(format!("{name} is an option of {others}")),
+        (None, true) => Some(format!("{option} is an option of {others}")),
         (None, false) => {
             let is_known = durio_fio::job_file::option_help(name.trim_start_matches('-')).is_ok();
             let is_meant = is_known && name.starts_with("--") && name.len() > 2;
             is_meant.then(|| format!("fio has {name}: {as_it_is}"))
         }
     }
+}
+
+fn first_word(text: &str) -> &str {
+    text.split(' ').next().unwrap_or_default()
+}
+
+/// The commands that have the option: those of the group that was asked for, or else all; only if there
+/// are none, those of other groups.
+fn commands_with(all: &clap::Command, asked: &clap::Command, option: &str) -> Vec<String> {
+    let within = |group: &clap::Command| -> Vec<String> {
+        let prefix = match group.get_name() {
+            "durio" => "durio".to_owned(),
+            name => format!("durio {name}"),
+        };
+        let inner = group.get_subcommands().filter(|listed| has(listed, option));
+        inner.map(|listed| format!("{prefix} {}", listed.get_name())).collect()
+    };
+    let found = [within(asked), within(all)].into_iter().find(|found| !found.is_empty());
+    found.unwrap_or_else(|| all.get_subcommands().flat_map(within).collect())
 }
 
 /// The command that the words begin with.

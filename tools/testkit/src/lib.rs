@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 pub mod conformance;
+pub mod fleet;
 pub mod plans;
 pub mod runs;
 

@@ -23,6 +23,7 @@ mod nbd;
 mod prove;
 mod report;
 mod session;
+mod why;
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Command, ExitCode, Stdio};
@@ -91,6 +92,8 @@ enum BenchCommand {
     FleetLab(fleet_lab::FleetLabArguments),
     /// What hundreds of scripted hosts cost the real coordinator and its bus
     FleetLoad(fleet_lab::load::FleetLoadArguments),
+    /// Causes of slow commits that are planted, and what `durio why` calls them
+    Why(why::WhyArguments),
     /// Crash states of a recorded run, made and checked per second
     Prove,
     /// Time of a fresh build and of a rebuild, by crate, and the size of the packaged binary
@@ -126,6 +129,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode> {
         BenchCommand::FleetHosts(arguments) => fleet_hosts::run(arguments, &interrupt),
         BenchCommand::FleetLab(arguments) => fleet_lab::run(arguments, &interrupt),
         BenchCommand::FleetLoad(arguments) => fleet_lab::load::run(arguments, &interrupt),
+        BenchCommand::Why(arguments) => why::run(arguments, &interrupt),
         BenchCommand::Prove => prove::run(&interrupt),
         BenchCommand::Build => build::run(&interrupt),
     };

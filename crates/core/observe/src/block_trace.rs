@@ -18,7 +18,7 @@ use crate::capture_events::{CaptureEnd, CaptureEvent, CapturedFile, OPEN_FLAGS};
 use crate::strace::{is_call, traced_call};
 use crate::trace_text::{TraceTextError, each_line, not_of_requests};
 use crate::tracefs::{DeviceRequest, TracedCall};
-use line::{Columns, Dialect, RequestLine, RequestStage, SECTOR};
+use line::{Columns, Dialect, LineStage, RequestLine, SECTOR};
 
 /// Completed requests that wait until no earlier one can come: tracers write ends in their order, and a capture
 /// begins in theirs. More than devices have in flight.
@@ -119,7 +119,7 @@ impl<'e> Trace<'e> {
         self.last = self.last.max(line.at);
         self.hides_durability &= line.dialect == Dialect::Biosnoop { letters: false };
         if !is_seen(line.request) {
-            if let RequestStage::Both { end } = line.stage {
+            if let LineStage::Both { end } = line.stage {
                 self.last = self.last.max(end);
             }
             return;
@@ -127,12 +127,12 @@ impl<'e> Trace<'e> {
         let device = self.device(&line.device);
         let place = (device, line.sector);
         let (end, error) = match line.stage {
-            RequestStage::Both { end } => {
+            LineStage::Both { end } => {
                 let begun = (line.at, line.task, line.request);
                 self.complete(device, begun, line.sector, (end, 0));
                 return;
             }
-            RequestStage::Issued => {
+            LineStage::Issued => {
                 let issued = self.issued.entry(place).or_default();
                 if line.sector.is_some() {
                     // The end of the earlier one is not there.
@@ -141,11 +141,11 @@ impl<'e> Trace<'e> {
                 issued.push((line.at, line.task, line.request));
                 return;
             }
-            RequestStage::Requeued => {
+            LineStage::Requeued => {
                 self.issued.remove(&place);
                 return;
             }
-            RequestStage::Completed(error) => (line.at, error),
+            LineStage::Completed(error) => (line.at, error),
         };
         let Entry::Occupied(mut issued) = self.issued.entry(place) else { return };
         let begun = issued.get_mut().pop();

@@ -1,6 +1,7 @@
 //! The layers under a path, and this machine, as data: [`Stack`], [`Host`], the counters of a
 //! device and of the processors, whether a device is in use ([`DeviceUse`]), the state of an array of durio
-//! ([`ArrayStatus`]), and the events of a trace of the kernel ([`TraceText`]).
+//! ([`ArrayStatus`]), and the events of a trace of the kernel ([`TraceText`],
+//! [`KernelEvent`]).
 //!
 //! Values come from `/sys`, `/proc`, statx and statvfs, and if a device may be read from its
 //! superblock and its answers; they can be saved and compared. Nothing is written or opened for
@@ -23,6 +24,7 @@ mod family;
 mod filesystem;
 mod host;
 mod identity;
+mod kernel_events;
 mod layer;
 mod layer_facts;
 mod mountinfo;
@@ -54,11 +56,17 @@ pub use family::Holder;
 pub use filesystem::FilesystemFacts;
 pub use host::{Host, LabFacts, LabTiming, read_host, read_nodes};
 pub use identity::free_space;
+pub use kernel_events::{
+    KERNEL_EVENTS, KernelEvent, KernelEventFormats, KernelEventKind, KernelEventName,
+    KernelEventText, KernelSymbols, OffProcessor, RequestEvent, RequestOperation, RequestStage,
+    STACK_EVENT, SlowCall, SlowWatchFacts, SlowWindow, TraceTask, WindowFacts, name_tasks,
+    parse_kernel_events, write_kernel_events,
+};
 pub use layer::{Layer, LayerKind, Stack, leaf_devices};
 pub use mountinfo::{MountedThing, UnmountedPlace, mounted_at, unmounted_place};
 pub use open_files::{
-    OpenFile, descriptors, family_of, holders_below, open_file, process_of, processes_of_unit,
-    read_bytes, threads_of, write_calls, written_bytes,
+    OpenFile, descriptors, family_of, holders_below, moved_bytes, open_file, process_of,
+    processes_of_unit, threads_of, write_calls,
 };
 pub use power_state::{DriveCounters, PowerState, read_power_state};
 pub use process_facts::{

@@ -53,23 +53,22 @@ pub fn process_of(root: &Path, thread: u32) -> Option<u32> {
 /// Write calls of a process so far, which the kernel counts with or without a trace; none if it
 /// does not count (CONFIG_TASK_IO_ACCOUNTING), or the process may not be looked at.
 pub fn write_calls(root: &Path, process: u32) -> Option<u64> {
-    io_count(root, process, "syscw:")
+    io_count(&io_counts(root, process)?, "syscw:")
 }
 
 /// Bytes that a process, and each child that it has waited for, wrote to storage or to the page cache
-/// of a file; none as for [`write_calls`].
-pub fn written_bytes(root: &Path, process: u32) -> Option<u64> {
-    io_count(root, process, "write_bytes:")
+/// of a file, and those that were read from storage for them; none as for [`write_calls`].
+pub fn moved_bytes(root: &Path, process: u32) -> Option<[u64; 2]> {
+    let counts = io_counts(root, process)?;
+    Some([io_count(&counts, "write_bytes:")?, io_count(&counts, "read_bytes:")?])
 }
 
-/// Bytes that were read from storage for the same processes.
-pub fn read_bytes(root: &Path, process: u32) -> Option<u64> {
-    io_count(root, process, "read_bytes:")
+fn io_counts(root: &Path, process: u32) -> Option<String> {
+    fs::read_to_string(root.join(format!("proc/{process}/io"))).ok()
 }
 
-fn io_count(root: &Path, process: u32, key: &str) -> Option<u64> {
-    let text = fs::read_to_string(root.join(format!("proc/{process}/io"))).ok()?;
-    text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok())
+fn io_count(counts: &str, key: &str) -> Option<u64> {
+    counts.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok())
 }
 
 /// A process and all that descend from it and live.
@@ -216,9 +215,8 @@ mod tests {
         let root = fixture.root();
         assert_eq!(write_calls(root.path(), 10), Some(42));
         assert_eq!(write_calls(root.path(), 11), None);
-        assert_eq!(written_bytes(root.path(), 10), Some(8192));
-        assert_eq!(written_bytes(root.path(), 11), None);
-        assert_eq!(read_bytes(root.path(), 10), Some(4096));
+        assert_eq!(moved_bytes(root.path(), 10), Some([8192, 4096]));
+        assert_eq!(moved_bytes(root.path(), 11), None);
         let own = write_calls(Path::new("/"), std::process::id());
         assert!(own.is_none_or(|calls| calls < u64::MAX / 2), "{own:?}");
     }

@@ -20,14 +20,17 @@ use crate::block_node;
 use crate::mountinfo::{MountEntry, parse_mountinfo};
 use crate::system_dir::{Fact, SystemDir};
 
-pub(crate) use binary::request;
 pub use binary::{
     BinaryEvent, CallRole, CaptureEventKind, CaptureFormats, DeviceRequest, EventFormat, SubBuffer,
     TRACED_CALLS, TraceField, TracedCall,
 };
+pub(crate) use binary::{low_half, request};
 pub use text::{
     BlockRequest, BufferStats, TraceClock, TraceEvent, TraceEventKind, TraceText,
     parse_buffer_stats, parse_trace,
+};
+pub(crate) use text::{
+    EventLine, TraceLine, bio_request, completed_request, each_line, issued_request,
 };
 
 /// The folder of the tracing files of a system whose root is `root`; none if they are not mounted.

@@ -44,6 +44,8 @@ pub mod file_names {
     pub const FINDINGS: &str = "findings.json";
     /// The report for a browser.
     pub const REPORT: &str = "report.html";
+    /// Why slow commits were slow, where that was recorded.
+    pub const WHY: &str = "why.json";
 }
 
 /// Schema, identity and command of a run.
@@ -373,10 +375,18 @@ pub(crate) fn read_json<T: DeserializeOwned>(
     folder: &Folder,
     name: &str,
 ) -> Result<T, RecordError> {
-    let path = folder.path().join(name);
-    let absent = || failed("read", &path, io::ErrorKind::NotFound.into());
-    let bytes = bytes(folder, name)?.ok_or_else(absent)?;
-    serde_json::from_slice(&bytes).map_err(|error| malformed("read", &path, error))
+    let absent = || failed("read", &folder.path().join(name), io::ErrorKind::NotFound.into());
+    read_json_if_any(folder, name)?.ok_or_else(absent)
+}
+
+/// The same; none if the file is missing.
+pub(crate) fn read_json_if_any<T: DeserializeOwned>(
+    folder: &Folder,
+    name: &str,
+) -> Result<Option<T>, RecordError> {
+    let Some(bytes) = bytes(folder, name)? else { return Ok(None) };
+    let malformed = |error| malformed("read", &folder.path().join(name), error);
+    serde_json::from_slice(&bytes).map(Some).map_err(malformed)
 }
 
 /// The path of a folder inside of `folder`; none for a name that leads out of it.

@@ -95,14 +95,21 @@ impl SparseHistogram {
         let known = self.buckets.len();
         let mut above = 0;
         for (bucket, count) in rising {
-            match self.buckets[above..known].binary_search_by_key(&bucket, |known| known.0) {
+            let rest = &self.buckets[above..known];
+            // Neighbours lie close together: the search doubles its reach from the last one.
+            let mut reach = 1;
+            while rest.get(reach - 1).is_some_and(|known| known.0 < bucket) {
+                reach *= 2;
+            }
+            let (from, to) = (reach / 2, reach.min(rest.len()));
+            match rest[from..to].binary_search_by_key(&bucket, |known| known.0) {
                 Ok(place) => {
-                    above += place + 1;
+                    above += from + place + 1;
                     let sum = &mut self.buckets[above - 1].1;
                     *sum = sum.saturating_add(count);
                 }
                 Err(place) => {
-                    above += place;
+                    above += from + place;
                     self.buckets.push((bucket, count));
                 }
             }

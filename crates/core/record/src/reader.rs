@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use durio_block::Folder;
 use durio_plan::Plan;
+use serde::de::DeserializeOwned;
 
 use crate::error::{failed, is_of_storage, malformed, reading};
 use crate::histogram_log::HistogramLogReader;
@@ -56,6 +57,14 @@ impl RunFolder {
     /// [`crate::RecordErrorKind::NotOurs`] with the reason.
     pub fn check_owner(&self) -> Result<(), RecordError> {
         folder::check_owner(&self.folder)
+    }
+
+    /// A document that not every folder has.
+    ///
+    /// # Errors
+    /// If it is there and cannot be read.
+    pub fn document<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, RecordError> {
+        folder::read_json_if_any(&self.folder, name)
     }
 
     /// The events, from the first.

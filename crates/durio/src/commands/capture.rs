@@ -19,7 +19,7 @@ use durio_observe::{
     read_strace,
 };
 use durio_record::{FolderName, OPERATIONS_MAX, OperationTrace, TracedOperation};
-use durio_report::{Format, Options};
+use durio_report::{Format, Options, Report};
 use durio_run::{CaptureTarget, CaptureWish};
 use durio_spec::profile::Profile;
 use rustix::pipe::{SpliceFlags, tee};
@@ -225,7 +225,8 @@ fn watch(
     arguments: &CaptureArguments,
     taken: &mut CaptureSink,
 ) -> Result<(CaptureFindings, bool), CommandError> {
-    let target = target(&arguments.whom)?;
+    let Whom { pid, unit, path, .. } = &arguments.whom;
+    let target = target(*pid, unit.as_deref(), path.as_deref())?;
     let source = CaptureSource {
         target: named(&target),
         command: command_line().join(" "),
@@ -282,7 +283,7 @@ const BLOCK_TRACE: TracerProgram = TracerProgram {
 
 /// Opens a file named by the user. A pipe without a writer and without data is refused as such:
 /// read as an empty text, it would cause an error about its contents.
-fn open_written(path: &Path) -> io::Result<File> {
+pub(super) fn open_written(path: &Path) -> io::Result<File> {
     let file = open_input(path)?;
     if file.metadata()?.file_type().is_fifo() {
         let (_reader, writer) = io::pipe()?;
@@ -350,18 +351,23 @@ fn read_earlier(path: &Path) -> Result<EarlierCapture, CommandError> {
     EarlierCapture::parse(&text).map_err(refused)
 }
 
-fn target(whom: &Whom) -> Result<CaptureTarget, CommandError> {
-    if let Some(pid) = whom.pid {
+/// The process, the unit or the directory that was named.
+pub(super) fn target(
+    pid: Option<u32>,
+    unit: Option<&str>,
+    path: Option<&Path>,
+) -> Result<CaptureTarget, CommandError> {
+    if let Some(pid) = pid {
         return Ok(CaptureTarget::Process(pid));
     }
-    if let Some(unit) = &whom.unit {
+    if let Some(unit) = unit {
         if unit.is_empty() || unit.contains('/') {
             return Err(CommandError::wrong_use(format!("invalid unit name '{unit}'")));
         }
-        return Ok(CaptureTarget::Unit(unit.clone()));
+        return Ok(CaptureTarget::Unit(unit.to_owned()));
     }
-    let path = whom.path.clone().unwrap_or_else(|| PathBuf::from("."));
-    let real = fs::canonicalize(&path).map_err(|error| CommandError::io("find", &path, error))?;
+    let path = path.unwrap_or(Path::new("."));
+    let real = fs::canonicalize(path).map_err(|error| CommandError::io("find", path, error))?;
     match real.is_dir() {
         true => Ok(CaptureTarget::Directory(real)),
         false => Err(CommandError::wrong_use(format!("'{}' is not a directory", path.display()))
@@ -370,7 +376,7 @@ fn target(whom: &Whom) -> Result<CaptureTarget, CommandError> {
 }
 
 /// `process 812 (postgres)`.
-fn named(target: &CaptureTarget) -> String {
+pub(super) fn named(target: &CaptureTarget) -> String {
     match target {
         CaptureTarget::Process(process) => {
             let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
@@ -381,6 +387,7 @@ fn named(target: &CaptureTarget) -> String {
         }
         CaptureTarget::Unit(unit) => format!("unit {unit}"),
         CaptureTarget::Directory(path) => format!("files below {}", path.display()),
+        CaptureTarget::Own(_) => "durio itself".to_owned(),
     }
 }
 
@@ -394,7 +401,7 @@ fn write_trace(path: &Path, trace: &OperationTrace) -> Result<(), CommandError> 
     Ok(())
 }
 
-pub(super) fn write_page(path: &Path, findings: &CaptureFindings) -> Result<(), CommandError> {
+pub(super) fn write_page(path: &Path, findings: &impl Report) -> Result<(), CommandError> {
     let mut page = Vec::new();
     let options = Options { verbose: true, ..Options::default() };
     durio_report::write(Format::Html, findings, &options, &mut page)

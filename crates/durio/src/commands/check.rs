@@ -22,7 +22,7 @@ use durio_spec::{
 
 use crate::exit_code::{Exit, TABLE};
 use crate::measure::{begin, execute, locate};
-use crate::options::Measuring;
+use crate::options::{Measuring, OwnCommitArguments};
 use crate::{output, values};
 
 /// Check whether storage is fit for a database
@@ -105,6 +105,9 @@ pub(crate) struct CheckArguments {
     pub(crate) goals: Vec<Threshold>,
 
     #[command(flatten)]
+    pub(crate) own: OwnCommitArguments,
+
+    #[command(flatten)]
     pub(crate) common: Measuring,
 }
 
@@ -117,7 +120,7 @@ pub(crate) fn check(arguments: CheckArguments) -> Result<Exit, CommandError> {
         true => predicted(&databases, &process_names())?,
         false => Vec::new(),
     };
-    let execution = begin("check", &arguments.common)?;
+    let execution = begin("check", &arguments.common)?.with_why(arguments.own.explained());
     let plan = plan_check(&CheckRequest {
         locations,
         length: length(&arguments),

@@ -80,7 +80,7 @@ pub(crate) fn fio(arguments: &FioArguments) -> Result<Exit, CommandError> {
         return output::answer(&bytes).map(|()| Exit::Fine);
     }
     if options.output.named().is_some() {
-        return run_words(&words, options, None);
+        return run_words(&words, options, &begin("fio", options)?);
     }
     stand_in::run(&words, options)
 }
@@ -89,11 +89,10 @@ pub(crate) fn fio(arguments: &FioArguments) -> Result<Exit, CommandError> {
 fn run_words(
     words: &[String],
     options: &Measuring,
-    gate: Option<UnixStream>,
+    execution: &Execution,
 ) -> Result<Exit, CommandError> {
-    let execution = begin("fio", options)?.with_gate(gate);
     let file = parse(words)?;
-    let settings = ImportSettings { copies_apart: false, ..running(&execution, options) };
+    let settings = ImportSettings { copies_apart: false, ..running(execution, options) };
     let imported = import_file(&file, options.permission(), &settings)?;
     imported.notes.iter().for_each(|line| note(line));
     if !imported.shape.logs.is_empty() || file.printing != PrintSettings::default() {
@@ -102,7 +101,7 @@ fn run_words(
              belong to fio's output, which durio fio prints without --format",
         );
     }
-    execute(&execution, &imported.plan, imported.held, options).map(|(exit, _)| exit)
+    execute(execution, &imported.plan, imported.held, options).map(|(exit, _)| exit)
 }
 
 /// Writes a note to stderr, in lines that fit.
@@ -138,7 +137,10 @@ pub(crate) fn run_file(
     gate: Option<UnixStream>,
 ) -> Result<Exit, CommandError> {
     check_alone(&arguments.job.target, &arguments.expanding)?;
-    run_words(&[word(path)?], &arguments.job.common, gate)
+    let options = &arguments.job.common;
+    let words = [word(path)?];
+    let execution = begin("fio", options)?.with_gate(gate);
+    run_words(&words, options, &execution.with_why(arguments.own.explained()))
 }
 
 /// `durio plan JOB.fio`.

@@ -157,6 +157,7 @@ pub(super) fn run(
     let expanding = &arguments.expanding;
     let (request, held) = request(spec, &job.target, expanding, &options.destroy)?;
     let execution = begin("profile", options)?.with_gate(gate);
+    let execution = execution.with_why(arguments.own.explained());
     let plan = plan_profile(&ProfileRequest {
         duration: job.duration,
         size: job.size,

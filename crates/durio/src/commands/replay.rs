@@ -20,7 +20,7 @@ use durio_run::{ReplayProgress, ReplayWish};
 use super::capture::{day_of, write_page};
 use crate::exit_code::{Exit, TABLE};
 use crate::measure::{TIME_MAX, clear_up};
-use crate::options::OutputArguments;
+use crate::options::{OutputArguments, OwnCommitArguments};
 use crate::output::{self};
 use crate::progress::Terminal;
 use crate::stop_signals::stop_on_signals;
@@ -63,6 +63,9 @@ pub(crate) struct ReplayArguments {
     /// Do not ask for confirmation of a replay that takes over 10 minutes
     #[arg(long)]
     pub(crate) yes: bool,
+
+    #[command(flatten)]
+    pub(crate) own: OwnCommitArguments,
 
     /// Write the report as a page to this new file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -111,7 +114,8 @@ pub(super) fn replay(arguments: &ReplayArguments) -> Result<Exit, CommandError> 
         seed: seed.as_secs() ^ u64::from(seed.subsec_nanos()) << 32,
     };
     let (told, terminal) = (Cell::new(Instant::now()), Terminal::new(arguments.quiet));
-    let replayed = replay_trace(wish, &stop, &mut |progress| {
+    let own = arguments.own.explained();
+    let (replayed, why) = replay_trace(wish, own, &stop, &mut |progress| {
         if told.get().elapsed() >= TELL {
             told.set(Instant::now());
             terminal.progress(&format!("durio: {}", words(progress)));
@@ -137,7 +141,8 @@ pub(super) fn replay(arguments: &ReplayArguments) -> Result<Exit, CommandError> 
         processors: replayed.processors,
         own_cpu_ns: replayed.own_cpu.get(),
     };
-    let findings = CaptureFindings::of_replay(&replayed, before, source);
+    let mut findings = CaptureFindings::of_replay(&replayed, before, source);
+    findings.why = why;
     output::report(arguments.output, &findings)?;
     arguments.html.as_deref().map(|path| write_page(path, &findings)).transpose()?;
     Ok(match findings.replay.and_then(|replay| replay.kept_up) {

@@ -65,7 +65,7 @@ const DURATION_DEFAULT: Nanos = Nanos::from_secs(10);
 
 pub(crate) fn run(arguments: &RunCommand) -> Result<Exit, CommandError> {
     let gate = arguments.gate.map(gate).transpose()?;
-    let Some(spec) = &arguments.spec else { return run_job(&arguments.job, gate) };
+    let Some(spec) = &arguments.spec else { return run_job(arguments, gate) };
     // By its prefix alone: a file of such a name is written ./profile:NAME.
     if profile::is_profile(spec) {
         return profile::run(spec, arguments, gate);
@@ -101,11 +101,12 @@ fn refuse_profile_options(
         .hint("a spec accepts --quick, or --scale-time and --scale-size"))
 }
 
-fn run_job(arguments: &JobArguments, gate: Option<UnixStream>) -> Result<Exit, CommandError> {
-    let (execution, request, held) = request("run", arguments)?;
-    let plan = plan_run(&request)?;
-    refuse_absent(&plan, &arguments.common)?;
-    execute(&execution.with_gate(gate), &plan, held, &arguments.common).map(|(exit, _)| exit)
+fn run_job(arguments: &RunCommand, gate: Option<UnixStream>) -> Result<Exit, CommandError> {
+    let (execution, request, held) = request("run", &arguments.job)?;
+    let execution = execution.with_gate(gate).with_why(arguments.own.explained());
+    let (plan, options) = (plan_run(&request)?, &arguments.job.common);
+    refuse_absent(&plan, options)?;
+    execute(&execution, &plan, held, options).map(|(exit, _)| exit)
 }
 
 fn campaign(
@@ -132,7 +133,8 @@ fn campaign(
     };
     let (made, held, execution) = plan_of_spec(&wish, || {
         let execution = begin("campaign", options)?;
-        Ok::<_, CommandError>((execution.file_name(), execution.with_gate(gate)))
+        let execution = execution.with_gate(gate).with_why(arguments.own.explained());
+        Ok::<_, CommandError>((execution.file_name(), execution))
     })?;
     if let Some(obstacle) = made.obstacles.into_iter().next() {
         return Err(obstacle);

@@ -64,6 +64,14 @@ pub(crate) struct WatchArguments {
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) keep: u32,
 
+    /// Record why the slowest commits of each probe were slow (needs root and tracefs)
+    ///
+    /// As durio why does for a running database: the five slowest of each probe's 200 commits are
+    /// explained. The page shows the latest 100, and /metrics has their time by cause in
+    /// durio_slow_commit_seconds_total. Recording makes commits a little slower.
+    #[arg(long)]
+    pub(crate) why: bool,
+
     /// Do not print a line per probe on stderr
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -74,6 +82,9 @@ pub(crate) struct WatchArguments {
 const COMMITS: u64 = 200;
 const COMMITS_PER_SECOND: f64 = 100.0;
 const FILE: Bytes = Bytes::from_kib(128);
+
+/// Commits of a probe that are explained.
+const EXPLAINED: usize = 5;
 
 const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -148,7 +159,8 @@ impl<'a> Watcher<'a> {
         let seconds =
             begun.duration_since(SystemTime::UNIX_EPOCH).map(|time| time.as_secs_f64()).ok();
         self.location(at, |location| location.running_since = seconds);
-        let probed = probe(&self.directories[at], &self.folder, stop);
+        let why = self.arguments.why.then_some(EXPLAINED);
+        let probed = probe(&self.directories[at], &self.folder, why, stop);
         self.location(at, |location| location.running_since = None);
         match probed {
             Ok(WatchProbe { folder, findings, written }) => {
@@ -157,7 +169,13 @@ impl<'a> Watcher<'a> {
                 let commits = findings.workloads.iter().filter_map(commits);
                 let kept = commits.filter_map(|commits| commits.kept.as_ref());
                 let latencies = kept.map(|kept| &kept.service);
-                self.location(at, |location| succeeded(location, seconds, written, latencies));
+                let started = &findings.run.started;
+                let why = findings.why.as_ref();
+                let slow = why.map(|why| why.calls.as_slice()).unwrap_or_default();
+                self.location(at, |location| {
+                    succeeded(location, seconds, written, latencies);
+                    location.slow.add(started, slow);
+                });
                 self.show_history(at);
                 self.tell(at);
                 Ok(())
@@ -267,9 +285,14 @@ struct WatchProbe {
     written: Bytes,
 }
 
-fn probe(directory: &Path, folder: &Path, stop: &StopFlag) -> Result<WatchProbe, CommandError> {
+fn probe(
+    directory: &Path,
+    folder: &Path,
+    why: Option<usize>,
+    stop: &StopFlag,
+) -> Result<WatchProbe, CommandError> {
     let options = RunOptions { out: Some(folder), histograms: true, ..RunOptions::default() };
-    let execution = Execution::begin("watch", &options)?;
+    let execution = Execution::begin("watch", &options)?.with_why(why);
     // Looked up for each probe: a watch must not keep a filesystem from being unmounted.
     let located = locate(
         [&directory.to_owned()],

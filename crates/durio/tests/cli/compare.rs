@@ -73,11 +73,11 @@ fn one_run_a_side_has_a_ratio_and_no_interval_and_says_what_would_give_one() {
     let slow = null_run(&sandbox, "slow", "--null-latency 3ms");
     // Without a limit the ratio is the answer, and nothing is wrong.
     let ended = compare(&sandbox, &[&slow, &fast]).run().expect_exit(0).expect_no_stderr();
-    let sentence = "B is 30 × A: 10 k against 333 reads/s; one run per side gives no interval \
-                    between runs";
+    let sentence = "B is 30 × A: 10 k against 333 reads/s; one run per side does not show how much \
+                    runs vary";
     assert_eq!(ended.text().lines().next(), Some(sentence));
     ended
-        .expect_stdout("30.0 × no interval")
+        .expect_stdout("30.0 × ")
         .expect_stdout("About 5 runs of each side would decide:\nfor i in $(seq 5); do durio run ");
     // A limit is not known to be kept, however large the difference.
     for sides in [[&slow, &fast], [&fast, &slow]] {
@@ -88,7 +88,7 @@ fn one_run_a_side_has_a_ratio_and_no_interval_and_says_what_would_give_one() {
         let ended = gated("");
         let text = in_one_line(&ended);
         assert!(text.contains("Regression of more than 5 %: undecided for 2 results"), "{text}");
-        let reason = "one run per side gives no interval between runs";
+        let reason = "one run per side does not show how much runs vary";
         let lines: Vec<String> = ended.text().lines().map(str::to_owned).collect();
         let undecided = lines.iter().filter(|line| line.trim().starts_with("undecided  ")).count();
         assert_eq!(undecided, 2, "{lines:#?}");
@@ -125,7 +125,7 @@ fn repeats_that_scatter_are_undecided_and_say_what_could_be_seen() {
     let ended = compare(&sandbox, &[&a, &b]).words("--fail-over 5%").run().expect_exit(3);
     ended
         .expect_stdout("Undecided: B is 0.96 × A (")
-        .expect_stdout("which spans the margin of 5 %")
+        .expect_stdout("too uncertain to tell whether")
         .expect_stdout("the repeats scatter by 9.")
         .expect_stdout("runs of each side would decide:")
         .expect_stdout("durio compare runs-a runs-b --fail-over 5%")
@@ -442,5 +442,29 @@ fn published_ladders_are_found_by_their_words() {
     for word in ["last", "mine"] {
         let ended = sandbox.durio("compare").word(word).words("--against").word("published:xinnor");
         ended.run().expect_exit(3).expect_stderr("no ladder");
+    }
+}
+
+#[test]
+fn a_bench_or_a_proof_is_named_with_the_command_that_shows_it() {
+    let sandbox = Sandbox::new();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/record/tests/golden");
+    let runs = sandbox.state().join("durio/runs");
+    fs::create_dir_all(&runs).unwrap();
+    let keep = |from: &str, name: &str| copy_folder(&golden.join(from), &runs.join(name));
+    keep("proof1", "2026-11-20T034040-541Z-prove-12135");
+    keep("bench1", "2026-11-21T200000-000Z-stack-42");
+    let proof = "'prove-12135' is a power-cut proof (golden), not a run";
+    for (line, error, hint) in [
+        (
+            "compare last --against published:xinnor",
+            "durio: 'last' is a bench of stacks (mirror), not a run",
+            "hint: durio report last compares its stacks and layers",
+        ),
+        ("compare prove-12135 last", proof, "hint: durio report prove-12135 shows which writes"),
+        ("report prove-12135 last", proof, "hint: durio report prove-12135 shows which writes"),
+    ] {
+        let ended = sandbox.durio(line).run().expect_exit(3).expect_no_stdout();
+        ended.expect_stderr(error).expect_stderr(hint);
     }
 }

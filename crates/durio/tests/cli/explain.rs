@@ -15,7 +15,7 @@ fn without_an_id_a_screen_has_every_word_and_the_begin_of_each_kind() {
     let ended = Durio::new().words("explain").run().expect_exit(0).expect_no_stderr();
     let text = ended.text();
     assert!(text.lines().count() <= 30, "{text}");
-    for kind in ["words ", "warnings ", "signals ", "audit ", "advice "] {
+    for kind in ["words ", "warnings ", "signals ", "audit ", "causes ", "advice "] {
         assert!(text.lines().any(|line| line.starts_with(kind)), "{kind}:\n{text}");
     }
     for id in ["unfit", "commit-group-1", "bound-by", "stopped", "in-flight-impossible", "B01"] {
@@ -52,6 +52,8 @@ fn what_a_screen_shows_has_an_explanation() {
         ("headroom", "headroom: word of a report", "before it misses the limit"),
         ("disk ×2", "disk-x2: word of a report", "upper bound with storage twice as fast"),
         ("per sync", "per-sync: word of a report", "made durable by one sync of the log"),
+        ("new bytes per sync", "new-bytes-per-sync: word of a report", "capture: bytes written"),
+        ("parallel syncs", "parallel-syncs: word of a report", "in progress at the same time"),
         ("at risk", "at-risk: word of a report", "could still have lost"),
         ("wake-ups", "wake-ups: word of a report", "reports say waits"),
         ("bound by waits", "bound-by: word of a report", "disk, CPU, waits, or the offered rate"),

@@ -105,4 +105,5 @@ mod traces;
 mod typical;
 mod watch;
 mod watching;
+mod why;
 mod windows;

@@ -13,7 +13,7 @@ use crate::sandbox::Sandbox;
 
 /// What strace writes of two threads that take turns to write 8 KiB into the last page of a log and to sync it,
 /// each millisecond, and of one that writes a table here and there; kept as a trace in `t.trace`.
-fn make_trace(sandbox: &Sandbox, milliseconds: u32) {
+pub(crate) fn make_trace(sandbox: &Sandbox, milliseconds: u32) {
     let mut text = String::new();
     for at in 0..milliseconds {
         let time = 1000.0 + f64::from(at) / 1000.0;

@@ -18,7 +18,7 @@ use crate::requirements::{has, output_of, python_with, skip};
 use crate::sandbox::{Sandbox, entries};
 
 /// The address that a watcher says.
-fn address(watcher: &Running) -> String {
+pub(crate) fn address(watcher: &Running) -> String {
     let begin = Instant::now();
     loop {
         let stderr = watcher.stderr();
@@ -31,7 +31,7 @@ fn address(watcher: &Running) -> String {
 }
 
 /// Head and body of an answer.
-fn get(address: &str, path: &str) -> (String, String) {
+pub(crate) fn get(address: &str, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();

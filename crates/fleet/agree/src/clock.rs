@@ -15,6 +15,9 @@ use crate::fault::FleetFault;
 /// Questions of a series; more bring little.
 pub const PROBES: u32 = 16;
 pub const PROBE_GAP: Nanos = Nanos::from_millis(20);
+/// Time between questions to any hosts, on average: 1,000 that were asked at once, 16 times in 320 ms, and
+/// their answers, delayed heartbeats by more than the silence of a lost host.
+pub(crate) const QUESTION_EVERY: Nanos = Nanos::from_micros(250);
 /// Time between single questions while a campaign lasts.
 pub const PROBE_EVERY: Nanos = Nanos::from_secs(5);
 /// A series without all answers ends this long after its last question.

@@ -183,6 +183,9 @@ pub struct CoordinatorMachine {
     incarnation: u64,
     sequence: u64,
     nonce: u64,
+    /// When the next question about a clock is due, and the host whose turn it is.
+    next_question: Nanos,
+    first_asked: usize,
     barrier: Option<BarrierAttempt>,
     /// The step that was tried last, and how often.
     attempts: Option<(CampaignStep, u32)>,
@@ -219,6 +222,8 @@ impl CoordinatorMachine {
             incarnation: 1,
             sequence: 0,
             nonce: 0,
+            next_question: Nanos::ZERO,
+            first_asked: 0,
             barrier: None,
             attempts: None,
             half_armed: None,

@@ -8,9 +8,10 @@
 //! ```
 //!
 //! Takes messages, the child's words and ticks with the host's monotonic time; returns effects, which
-//! the caller carries out in their order. An order has an effect only if the coordinator signed it, it
-//! is newer than the last, its time has not passed, and the state fits. The child asks for the start of
-//! each step and is answered shortly before it: until then a cancellation reaches it.
+//! the caller carries out in their order. [`HostMachine::next_deadline`] is the time of the next tick, so
+//! that the caller sleeps until then. An order has an effect only if the coordinator signed it, it is
+//! newer than the last, its time has not passed, and the state fits. The child asks for the start of each
+//! step and is answered shortly before it: until then a cancellation reaches it.
 
 mod ends;
 mod starts;
@@ -29,7 +30,7 @@ use crate::permit::PermittedTime;
 use starts::{PendingStart, Timetable};
 
 pub const HEARTBEAT_EVERY: Nanos = Nanos::from_millis(500);
-/// How long before the start of a step the child is told; ticks are at most half of this apart.
+/// How long before the start of a step the child is told: its waking and counters take some of it.
 pub const GATE_MARGIN: Nanos = Nanos::from_millis(100);
 
 #[derive(Debug, Clone, Default)]
@@ -58,6 +59,7 @@ pub struct HostMemory {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum HostInput {
+    /// The time that [`HostMachine::next_deadline`] names has come. Earlier it has no effect.
     Tick,
     /// The bus can be reached, or not any more.
     Connected(bool),
@@ -247,6 +249,15 @@ impl HostMachine {
 
     pub fn state(&self) -> HostState {
         self.state
+    }
+
+    /// When a [`HostInput::Tick`] has an effect, if nothing else comes before it; `None` if then only
+    /// other inputs have one.
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        let start = self.pending.map(|start| start.at.saturating_sub(GATE_MARGIN));
+        // Without a bus nothing can be reported; connecting reports at once.
+        let heartbeat = self.is_connected.then_some(self.next_heartbeat);
+        [start, heartbeat, self.run_ends_at()].into_iter().flatten().min()
     }
 
     fn receive(&mut self, now: Nanos, message: BusMessage, verify: &dyn Verify) {

@@ -67,7 +67,12 @@ pub enum PermittedPlace {
     /// An absolute path: new files in it, removed at the end.
     Folder(PathBuf),
     /// The serial number of a device, which is overwritten only if `destroy` is true.
-    Device { serial: String, destroy: bool },
+    Device {
+        serial: String,
+        destroy: bool,
+        /// Also if it holds a filesystem or an array's member.
+        force_signature: bool,
+    },
 }
 
 /// Limits of every campaign.
@@ -183,6 +188,7 @@ struct PermitText {
     path: Option<Spanned<String>>,
     device: Option<Spanned<String>>,
     destroy: Option<Spanned<bool>>,
+    force_signature: Option<Spanned<bool>>,
     size_max: Option<Spanned<String>>,
     written_max: Option<Spanned<String>>,
     rate_max: Option<Spanned<String>>,
@@ -331,9 +337,13 @@ fn permits(
 fn place(source: &HostFileSource<'_>, text: &PermitText) -> Result<PermittedPlace, CommandError> {
     match (&text.path, &text.device) {
         (Some(path), None) => {
-            if let Some(destroy) = &text.destroy {
-                let reason = "'destroy' is for devices; in a folder durio makes new files only";
-                return Err(source.at(destroy, reason));
+            for (name, value) in
+                [("destroy", &text.destroy), ("force_signature", &text.force_signature)]
+            {
+                let Some(value) = value else { continue };
+                let reason =
+                    format!("'{name}' is for devices; in a folder durio makes new files only");
+                return Err(source.at(value, reason));
             }
             let folder = PathBuf::from(path.get_ref());
             let is_plain =
@@ -354,7 +364,13 @@ fn place(source: &HostFileSource<'_>, text: &PermitText) -> Result<PermittedPlac
                 return Err(source.at(device, reason));
             }
             let destroy = text.destroy.as_ref().is_some_and(|destroy| *destroy.get_ref());
-            Ok(PermittedPlace::Device { serial: serial.trim().to_owned(), destroy })
+            let force = text.force_signature.as_ref().filter(|force| *force.get_ref());
+            if let Some(force) = force.filter(|_| !destroy) {
+                return Err(source.at(force, "'force_signature' needs destroy = true"));
+            }
+            let force_signature = force.is_some();
+            let serial = serial.trim().to_owned();
+            Ok(PermittedPlace::Device { serial, destroy, force_signature })
         }
         _ => Err(source.at(&text.target, "a permit has either 'path' or 'device'")),
     }

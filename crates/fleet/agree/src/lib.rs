@@ -21,3 +21,6 @@ pub mod sign;
 pub mod sim;
 
 pub use fault::FleetFault;
+
+#[cfg(test)]
+mod tests;

@@ -439,7 +439,10 @@ impl BusMessage {
 
     /// What a signature is made over; an error is one of [`Self::encode`].
     pub fn signed_bytes(&self) -> Result<Vec<u8>, MessageError> {
-        Ok(signable(&Self { signature: None, ..self.clone() }.encode()?))
+        Ok(signable(&match self.signature {
+            None => self.encode()?,
+            Some(_) => Self { signature: None, ..self.clone() }.encode()?,
+        }))
     }
 
     /// True if the sender signed it.
@@ -568,6 +571,13 @@ pub fn is_name(name: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&name.len())
         && !name.starts_with(['-', '.'])
         && name.bytes().all(is_plain)
+}
+
+/// True for versions of one release: patches of it measure alike, other releases may differ.
+#[must_use]
+pub fn is_same_release(one: &str, other: &str) -> bool {
+    let release = |version: &str| version.rsplit_once('.').map(|(release, _)| release.to_owned());
+    release(one) == release(other)
 }
 
 /// SHA-256 of a text, in hexadecimal.

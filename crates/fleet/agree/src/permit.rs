@@ -57,9 +57,9 @@ impl WriteWatch {
         Self { target, allowed, written: Bytes::ZERO, due: Nanos::ZERO }
     }
 
-    /// True twice a second.
-    pub fn is_due(&self, now: Nanos) -> bool {
-        now >= self.due
+    /// When it looks next: twice a second.
+    pub fn due(&self) -> Nanos {
+        self.due
     }
 
     /// Why the run has to end, if by the next look it would have written too much; `written` is
@@ -111,6 +111,12 @@ impl PermittedTime {
     pub fn too_late(&self, now: Nanos) -> Option<String> {
         let open = self.hours.filter(|open| now > open.begin_by)?;
         Some(format!("the run would not end within the hours {} UTC any more", open.hours))
+    }
+
+    /// The last moment of a run that began at `began` at which no limit is passed.
+    pub fn last_moment(&self, began: Nanos) -> Option<Nanos> {
+        let by_duration = self.duration_max.map(|allowed| later(began, allowed));
+        self.hours.map(|open| open.end).into_iter().chain(by_duration).min()
     }
 
     /// The limit that is passed `at` this time by a run that began at `began`.
@@ -171,13 +177,16 @@ fn permitted_by_file(
     Ok(watches.into_iter().flatten().min_by_key(|watch| watch.allowed))
 }
 
-/// The serial number of the device that the coordinator of this key may overwrite as this target.
-pub fn overwritable<'f>(file: &'f HostFile, key: &str, target: &str) -> Option<&'f str> {
+/// The serial number of the device that the coordinator of this key may overwrite as this target, and
+/// whether it may even hold a filesystem or an array's member.
+pub fn overwritable<'f>(file: &'f HostFile, key: &str, target: &str) -> Option<(&'f str, bool)> {
     let coordinator = file.coordinators.iter().find(|known| known.key == key)?;
     let is_meant =
         |permit: &&HostPermit| permit.coordinator == coordinator.name && permit.target == target;
     match &file.permits.iter().find(is_meant)?.place {
-        PermittedPlace::Device { serial, destroy: true } => Some(serial),
+        PermittedPlace::Device { serial, destroy: true, force_signature } => {
+            Some((serial.as_str(), *force_signature))
+        }
         PermittedPlace::Device { .. } | PermittedPlace::Folder(_) => None,
     }
 }
@@ -207,43 +216,33 @@ fn permitted_by_target(
 
 fn check_place(permit: &HostPermit, write: &PlannedWrite) -> Result<(), CommandError> {
     let target = shown(&permit.target);
-    match (&permit.place, &write.place) {
+    let permitted = match &permit.place {
+        PermittedPlace::Folder(folder) => format!("the folder '{}'", folder.display()),
+        PermittedPlace::Device { serial, .. } => format!("the device with serial '{serial}'"),
+    };
+    let asked = match (&permit.place, &write.place) {
         (PermittedPlace::Folder(folder), WritePlace::Folder(planned)) => {
-            check_folder(&target, folder, write, planned)
+            return check_folder(&target, folder, write, planned);
         }
         (
-            PermittedPlace::Device { serial, destroy },
+            PermittedPlace::Device { serial, destroy, .. },
             WritePlace::Device { serial: planned, .. },
-        ) => {
-            if serial != planned {
-                return Err(refused(format!(
-                    "permit '{target}' is for the device with serial '{serial}'; the plan writes \
-                     to '{}'",
-                    shown(planned)
-                )));
-            }
-            match destroy {
+        ) if serial == planned => {
+            return match destroy {
                 true => Ok(()),
                 false => Err(refused(format!(
-                    "permit '{target}' does not allow overwriting the device with serial \
-                     '{serial}'"
+                    "permit '{target}' does not allow overwriting {permitted}"
                 ))
                 .hint("destroy = true in the permit allows it")),
-            }
+            };
         }
-        (PermittedPlace::Folder(folder), WritePlace::Device { path, .. }) => Err(refused(format!(
-            "permit '{target}' is for the folder '{}'; the plan writes to the device '{}'",
-            folder.display(),
-            path.display()
-        ))),
-        (PermittedPlace::Device { serial, .. }, WritePlace::Folder(planned)) => {
-            Err(refused(format!(
-                "permit '{target}' is for the device with serial '{serial}'; the plan writes to \
-                 the folder '{}'",
-                planned.display()
-            )))
+        (PermittedPlace::Device { .. }, WritePlace::Device { serial, .. }) => {
+            format!("'{}'", shown(serial))
         }
-    }
+        (_, WritePlace::Device { path, .. }) => format!("the device '{}'", path.display()),
+        (_, WritePlace::Folder(planned)) => format!("the folder '{}'", planned.display()),
+    };
+    Err(refused(format!("permit '{target}' is for {permitted}; the plan writes to {asked}")))
 }
 
 /// Only new files, in or below the folder, which is reached without a link.

@@ -35,8 +35,8 @@ const SENDINGS: u32 = 2;
 const STATUS_EVERY: Nanos = Nanos::from_secs(10);
 const LIVE_EVERY: Nanos = Nanos::from_secs(1);
 const MINUTE: Nanos = Nanos::from_secs(60);
-/// Bytes of statuses in one report, next to the words of all hosts.
-const STATUSES_BYTES: usize = 256 << 10;
+/// Bytes of statuses in one report, next to the words of all hosts. A longer one is a message.
+pub const STATUSES_BYTES: usize = 256 << 10;
 /// Hosts that are asked for their clocks at a time: more answers would wait for each other.
 const SERIES_MAX: usize = 100;
 

@@ -12,10 +12,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use durio_base::{Bytes, CallError, CallErrorKind};
 use durio_block::{Folder, read_bounded};
+use durio_command::CommandError;
 use nkeys::{KeyPair, KeyPairType};
 
 use crate::host_name::shown;
-use crate::message::{Verify, is_campaign};
+use crate::message::{BusMessage, Verify, is_campaign};
 
 /// Why a key, a message or a campaign is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +93,16 @@ impl SigningKey {
     pub fn sign(&self, bytes: &[u8]) -> Result<String, TrustError> {
         let signature = self.0.sign(bytes).map_err(|error| without_seed(&error))?;
         Ok(URL_SAFE_NO_PAD.encode(signature))
+    }
+
+    /// A message as it goes over the bus, with its signature.
+    ///
+    /// # Errors
+    /// If it is larger than the bus carries.
+    pub fn encode(&self, mut message: BusMessage) -> Result<Vec<u8>, CommandError> {
+        let bytes = message.signed_bytes().map_err(CommandError::cannot)?;
+        message.signature = Some(self.sign(&bytes)?);
+        message.encode().map_err(CommandError::cannot)
     }
 }
 

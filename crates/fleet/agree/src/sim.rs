@@ -17,6 +17,7 @@
 //! - No host runs what its permits refuse, for two campaigns, in another version, under two names, or
 //!   after it came late.
 //! - No child runs without a coordinator for longer than ordered, or after a stop that reached it.
+//! - No host acts before the deadline that it named, or is overdue after it looked at its clock.
 //! - Every host ends in one final state; every collected folder is the host's, whole.
 //! - A silent host is lost, and a host that is heard is not; the load of a lost host and a cut run are
 //!   not pooled.

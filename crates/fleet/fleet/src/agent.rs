@@ -1,13 +1,16 @@
 //! The agent of a host: drives [`HostMachine`], whose inputs come from the bus, the clock, the child
 //! and the sessions of the coordinator.
 //!
-//! Its only thread answers the clock, sends heartbeats and hands starts over. What may wait for a disk is
-//! done on others, and is heard of as an event.
+//! Its only thread answers the clock, sends heartbeats and hands starts over; it sleeps until one of them
+//! is due or something is heard. What may wait for a disk is done on others, and is heard of as an event.
+
+mod deadlines;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use durio_agree::bus_rights::permissions;
 use durio_agree::host::{HostConfig, HostEffect, HostInput, HostMachine, HostMemory};
@@ -15,21 +18,20 @@ use durio_agree::live::LiveReport;
 use durio_agree::message::{BusMessage, COORDINATOR, HostIdentity, Recipient, RunSummary};
 use durio_agree::permit::WriteWatch;
 use durio_agree::sign::{SigningKey, TrustedKeys};
-use durio_base::Bytes;
+use durio_base::{Bytes, Nanos};
 use durio_block::Folder;
 use durio_command::{CommandError, error_chain};
 use durio_observe::read_host;
-use durio_record::fleet::HostState;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::spawn_blocking;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::bus::{BusEvent, BusLink};
 use crate::carrier::{MEMORY_FILE, SOCKET, fleet_folder};
-use crate::child::{self, ChildOrder, ChildWord, PermittedDevice, RunningChild, StartedChild};
+use crate::child::{self, ChildOrder, PermittedDevice, RunningChild, StartedChild};
 use crate::follow::RecordFollower;
 use crate::host_disk::{
     HostLock, PermittedPlan, check_plan, now, other_key, read_memory, store_memory, take_lock,
@@ -38,32 +40,23 @@ use crate::invitation::{Invitation, JoinReply, LINE_BYTES_MAX, line_of};
 use crate::leftovers::{
     end_campaign, is_over, keep_programs, remove_old_campaigns, remove_programs,
 };
+use crate::programs::runtime;
 use crate::words::remark;
+use deadlines::DONE_STAY;
 
-/// Less than half of the time by which the machine hands starts over. Seldom: a run is measured here.
-const TICK: Duration = Duration::from_millis(45);
-/// Between two looks at the record of the run.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 const FIRST_INVITATION_MAX: Duration = Duration::from_secs(30);
-/// How long an agent stays without a session: after its last word; before a run, for a coordinator
-/// that comes back; after one, until the folder was collected. ssh waits for the agent's connection to
-/// the bus, so the first is short.
-const COLLECTED_STAY: Duration = Duration::from_millis(100);
-const DONE_STAY: Duration = Duration::from_secs(2);
-const IDLE_STAY: Duration = Duration::from_secs(60);
-const RUN_STAY: Duration = Duration::from_secs(24 * 3_600);
 
 enum AgentEvent {
     Invited(Box<Invitation>, UnixStream),
     SessionEnded(u64),
-    /// Of the link of this number: an earlier one may still say that it has ended.
+    /// The link of this number: an earlier one may still say that it has ended.
     Bus(u64, BusEvent),
     Linked(u64, Result<BusLink, CommandError>),
     Locked(io::Result<Result<HostLock, String>>),
     Stored(HostMemory, io::Result<()>),
     Planned(Result<PermittedPlan, String>),
     Started(io::Result<StartedChild>),
-    Child(ChildWord),
+    Child(HostInput),
     /// With a report to send.
     Looked(RecordFollower, Option<Vec<u8>>),
     Inspected(Result<RunSummary, String>),
@@ -90,15 +83,15 @@ struct Agent {
     devices: Vec<PermittedDevice>,
     /// Follows the record of the running child; not here while it looks.
     follower: Option<RecordFollower>,
-    looked: Instant,
+    looked: Nanos,
     /// How far the record was read, and the bytes that the run had written and read.
-    progress: (u64, [Option<Bytes>; 2]),
+    progress: (u64, Option<[Bytes; 2]>),
     run: Option<String>,
     memory: HostMemory,
     /// The newest session, by its number: an older one may hang on a link that was cut.
     session: Option<u64>,
     /// When the last session ended, or the campaign on this host.
-    quiet_since: Instant,
+    quiet_since: Nanos,
     events: UnboundedSender<AgentEvent>,
 }
 
@@ -118,10 +111,8 @@ pub(crate) fn agent() -> Result<(), CommandError> {
         remark(&format!("cannot keep the copied programs: {error}"));
         None
     });
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(CommandError::cannot);
     let programs = programs.as_deref();
-    let result = runtime.and_then(|runtime| runtime.block_on(serve(folder, programs)));
+    let result = runtime().and_then(|runtime| runtime.block_on(serve(folder, programs)));
     remove_copied(programs);
     result
 }
@@ -244,12 +235,12 @@ impl Agent {
             watch: None,
             devices: Vec::new(),
             follower: None,
-            looked: Instant::now(),
-            progress: (0, [None; 2]),
+            looked: now(),
+            progress: (0, None),
             run: None,
             memory,
             session: None,
-            quiet_since: Instant::now(),
+            quiet_since: now(),
             events,
         };
         Ok((agent, effects))
@@ -302,30 +293,31 @@ impl Agent {
         &mut self,
         inbox: &mut UnboundedReceiver<AgentEvent>,
     ) -> Result<(), CommandError> {
-        let mut ticks = interval(TICK);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while !self.is_over() {
+        let mut alarm = pin!(sleep(Duration::ZERO));
+        loop {
+            let time = now();
+            self.act_by_clock(time).await;
+            if self.over_at().is_some_and(|over| time >= over) {
+                break;
+            }
+            let next = self.next_deadline();
+            if let Some(next) = next {
+                let left = Duration::from(next.saturating_sub(time));
+                alarm.as_mut().reset(Instant::now() + left);
+            }
             let event = tokio::select! {
                 event = inbox.recv() => event,
-                _ = ticks.tick() => None,
+                () = &mut alarm, if next.is_some() => None,
             };
-            let input = match event {
-                None => {
-                    self.look();
-                    if let Some(reason) = self.watch_writes() {
-                        self.feed(HostInput::Stop(reason)).await;
-                    }
-                    HostInput::Tick
-                }
-                Some(event) => match self.input(event).await? {
-                    Some(input) => input,
-                    None => continue,
-                },
-            };
-            self.feed(input).await;
+            let Some(event) = event else { continue };
+            // Work that is due comes before events that waited while this process stood still.
+            self.act_by_clock(now()).await;
+            if let Some(input) = self.input(event).await? {
+                self.feed(now(), input).await;
+            }
         }
         if let Some(bus) = &self.bus {
-            let _ = timeout(DONE_STAY, bus.flush()).await;
+            let _ = timeout(DONE_STAY.into(), bus.flush()).await;
         }
         Ok(())
     }
@@ -349,7 +341,7 @@ impl Agent {
             }
             AgentEvent::SessionEnded(number) => {
                 if self.session.take_if(|newest| *newest == number).is_some() {
-                    self.quiet_since = Instant::now();
+                    self.quiet_since = now();
                 }
                 None
             }
@@ -358,8 +350,8 @@ impl Agent {
                 self.is_bus_up = is_up;
                 Some(HostInput::Connected(is_up))
             }
-            AgentEvent::Bus(_, BusEvent::Message { bytes, .. }) => {
-                BusMessage::decode(&bytes).ok().map(HostInput::Message)
+            AgentEvent::Bus(_, BusEvent::Message(message)) => {
+                BusMessage::decode(&message.open().1).ok().map(HostInput::Message)
             }
             AgentEvent::Linked(link, _) if link != self.links => None,
             AgentEvent::Linked(_, Ok(bus)) => {
@@ -378,7 +370,7 @@ impl Agent {
             }
             AgentEvent::Stored(memory, result) => {
                 if memory.done.is_some() && self.memory.done.is_none() {
-                    self.quiet_since = Instant::now();
+                    self.quiet_since = now();
                 }
                 self.memory = memory;
                 let result =
@@ -391,7 +383,7 @@ impl Agent {
             AgentEvent::Planned(Err(reason)) => Some(HostInput::Planned(Err(reason))),
             AgentEvent::Planned(Ok(plan)) => {
                 (self.watch, self.devices) = (plan.watch, plan.devices);
-                self.feed(HostInput::Permitted(plan.time)).await;
+                self.feed(now(), HostInput::Permitted(plan.time)).await;
                 Some(HostInput::Planned(Ok(plan.summary)))
             }
             AgentEvent::Started(started) => self.started(started),
@@ -404,27 +396,17 @@ impl Agent {
                 remark(&format!("cannot read '{file}': {error}"));
                 None
             }
-            AgentEvent::Child(ChildWord::Event(event)) => Some(HostInput::Child(event)),
-            AgentEvent::Child(ChildWord::Exited(failure)) => {
-                (self.child, self.follower) = (None, None);
-                Some(HostInput::ChildExited(failure))
+            AgentEvent::Child(input) => {
+                if matches!(input, HostInput::ChildExited(_)) {
+                    (self.child, self.follower) = (None, None);
+                }
+                Some(input)
             }
             AgentEvent::Inspected(run) => {
                 self.run = run.as_ref().ok().map(|run| run.name.clone());
                 Some(HostInput::Inspected(run))
             }
         })
-    }
-
-    /// True when this process is of no more use: a later session starts another one.
-    fn is_over(&self) -> bool {
-        let stay = match (self.memory.done, self.memory.has_run) {
-            (Some(HostState::Collected), _) => COLLECTED_STAY,
-            (Some(_), _) => DONE_STAY,
-            (None, false) => IDLE_STAY,
-            (None, true) => RUN_STAY,
-        };
-        self.session.is_none() && self.child.is_none() && self.quiet_since.elapsed() > stay
     }
 
     /// Removes what the host keeps of a campaign that was collected or never ran.
@@ -445,8 +427,8 @@ impl Agent {
         }
     }
 
-    async fn feed(&mut self, input: HostInput) {
-        for effect in self.machine.handle(now(), input, &self.keys) {
+    async fn feed(&mut self, time: Nanos, input: HostInput) {
+        for effect in self.machine.handle(time, input, &self.keys) {
             self.carry_out(effect).await;
         }
     }
@@ -502,45 +484,13 @@ impl Agent {
         self.folder.path().join(child::RUNS_FOLDER)
     }
 
-    async fn send(&self, mut message: BusMessage) {
+    async fn send(&self, message: BusMessage) {
         let Some(bus) = &self.bus else { return };
-        let mut encode = || -> Result<Vec<u8>, CommandError> {
-            let bytes = message.signed_bytes().map_err(CommandError::cannot)?;
-            message.signature = Some(self.key.sign(&bytes)?);
-            message.encode().map_err(CommandError::cannot)
-        };
-        match encode() {
-            Ok(bytes) => bus.publish(message.subject(&Recipient::Coordinator), bytes).await,
+        let subject = message.subject(&Recipient::Coordinator);
+        match self.key.encode(message) {
+            Ok(bytes) => bus.publish(subject, bytes).await,
             Err(error) => remark(&error_chain(&error)),
         }
-    }
-
-    /// Why the run has to end, if it is about to write more than a permit allows.
-    fn watch_writes(&mut self) -> Option<String> {
-        let (Some(watch), Some(child)) = (&mut self.watch, &self.child) else { return None };
-        let now = now();
-        if !watch.is_due(now) {
-            return None;
-        }
-        let written = child.written();
-        // Its exit, which is heard next, says how the run ended.
-        if written.is_none() && child.has_exited() {
-            return None;
-        }
-        watch.note(now, written)
-    }
-
-    /// Looks at what the run has done.
-    fn look(&mut self) {
-        if self.looked.elapsed() < LOOK_EVERY {
-            return;
-        }
-        let Some(mut follower) = self.follower.take() else { return };
-        self.looked = Instant::now();
-        self.aside(move || {
-            let report = follower.look().and_then(LiveReport::encode);
-            AgentEvent::Looked(follower, report)
-        });
     }
 
     /// Tells the coordinator what the run has done, for its view; nothing depends on that.
@@ -550,7 +500,7 @@ impl Agent {
         report: Option<Vec<u8>>,
     ) -> Option<HostInput> {
         let child = self.child.as_ref()?;
-        let progress = (follower.position(), [child.written(), child.read()]);
+        let progress = (follower.position(), child.moved());
         self.follower = Some(follower);
         // What the client would keep until the bus is back is stale then.
         if let (Some(report), Some(bus), true) = (report, &self.bus, self.is_bus_up) {
@@ -574,8 +524,8 @@ impl Agent {
 
     fn started(&mut self, started: io::Result<StartedChild>) -> Option<HostInput> {
         let events = self.events.clone();
-        let hear = move |word| {
-            let _ = events.send(AgentEvent::Child(word));
+        let hear = move |input| {
+            let _ = events.send(AgentEvent::Child(input));
         };
         match started.and_then(|started| started.follow(hear)) {
             Ok(child) => {

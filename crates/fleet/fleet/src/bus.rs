@@ -3,16 +3,15 @@
 use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_nats::rustls::{self, CertificateError};
 use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, Event};
 use durio_agree::bus_rights::{
-    ANY_CAMPAIGN, BusServer, BusUser, accept_server, coordinator_permissions, is_on_loopback,
-    permissions, server_configuration,
+    BusServer, BusUser, accept_server, is_on_loopback, server_configuration,
 };
 use durio_agree::message::{MESSAGE_BYTES_MAX, subject_token};
 use durio_agree::sign::SigningKey;
@@ -25,7 +24,8 @@ use tokio::process::{Child, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
 
-use crate::secrets::{AUTHORITY_FILE, make_certificate, read_secret, write_private};
+use crate::inbox::{BusInbox, MESSAGES_MAX, WaitingMessage};
+use crate::secrets::{AUTHORITY_FILE, read_secret, write_private};
 
 /// Two reloads in a second at most: each reads the keys of all hosts again.
 const RELOAD_EVERY: Duration = Duration::from_millis(500);
@@ -41,10 +41,7 @@ pub(crate) const LOG_FILE: &str = "nats.log";
 pub(crate) enum BusEvent {
     /// The bus can be reached, or not any more.
     Up(bool),
-    Message {
-        subject: String,
-        bytes: Vec<u8>,
-    },
+    Message(WaitingMessage),
 }
 
 /// How a party reaches a bus.
@@ -54,28 +51,15 @@ pub(crate) struct BusAccess<'k> {
     /// The only authority whose certificates are accepted, instead of those of the system.
     pub(crate) authority: Option<PathBuf>,
     pub(crate) sign_in: SignIn<'k>,
-    /// Another operator's server, which must be there and fit. A server that this program started may
-    /// need a moment.
-    is_site: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum SignIn<'k> {
+    /// To a server of this campaign, which may need a moment and is tried again until it is there.
     Key(&'k SigningKey),
-    /// Credentials of NATS, or the seed of an nkey.
+    /// To a server that is there already, by credentials of NATS or the seed of an nkey: what is wrong
+    /// with it is an error.
     File(&'k Path),
-}
-
-impl<'k> BusAccess<'k> {
-    /// To a server of this campaign, or one that is tried again until it is there.
-    pub(crate) fn new(address: String, authority: Option<PathBuf>, sign_in: SignIn<'k>) -> Self {
-        Self { address, authority, sign_in, is_site: false }
-    }
-
-    /// To a server that is there already: what is wrong with it is an error.
-    pub(crate) fn at_site(self) -> Self {
-        Self { is_site: true, ..self }
-    }
 }
 
 impl SignIn<'_> {
@@ -111,7 +95,7 @@ pub(crate) struct BusLink {
 }
 
 impl BusLink {
-    /// Connects as `name`, and hears these subjects.
+    /// Connects as `name`, and hears these subjects, within the limits of an [`BusInbox`].
     ///
     /// # Errors
     /// If the address cannot be used, or the server of a site does not fit. A server that is not there
@@ -127,18 +111,21 @@ impl BusLink {
     {
         let address = access.address.as_str();
         let failed = |error: CommandError| error.context(format!("cannot use the bus {address}"));
-        let hear_of_link = hear.clone();
+        let inbox = Arc::new(BusInbox::default());
+        let (hear_of_link, full) = (hear.clone(), Arc::clone(&inbox));
         let mut options = access
             .sign_in
             .options()?
             .custom_inbox_prefix(format!("_INBOX.{}", subject_token(name)))
             .ping_interval(PING_EVERY)
+            .subscription_capacity(MESSAGES_MAX)
             .ignore_discovered_servers()
             .reconnect_delay_callback(reconnect_delay)
             .event_callback(move |event| {
                 match event {
                     Event::Connected => hear_of_link(BusEvent::Up(true)),
                     Event::Disconnected => hear_of_link(BusEvent::Up(false)),
+                    Event::SlowConsumer(_) => full.note_dropped("*"),
                     _ => {}
                 }
                 std::future::ready(())
@@ -146,11 +133,12 @@ impl BusLink {
         if let Some(authority) = &access.authority {
             options = options.add_root_certificates(authority.clone());
         }
-        if !access.is_site {
+        let is_site = matches!(access.sign_in, SignIn::File(_));
+        if !is_site {
             options = options.retry_on_initial_connect();
         }
         let client = options.connect(address).await.map_err(|error| failed(explain(&error)))?;
-        if access.is_site {
+        if is_site {
             let info = client.server_info();
             check_site((info.version.as_str(), info.max_payload), address).map_err(failed)?;
         }
@@ -158,11 +146,13 @@ impl BusLink {
         for subject in subjects {
             let subscriber = client.subscribe(subject.clone()).await;
             let mut messages = subscriber.map_err(|error| failed(CommandError::cannot(error)))?;
-            let hear = hear.clone();
+            let (hear, inbox) = (hear.clone(), Arc::clone(&inbox));
             readers.push(tokio::spawn(async move {
                 while let Some(message) = messages.next().await {
-                    let (subject, bytes) = (message.subject.to_string(), message.payload.to_vec());
-                    hear(BusEvent::Message { subject, bytes });
+                    let bytes = message.payload.to_vec();
+                    if let Some(message) = inbox.receive(&message.subject, bytes) {
+                        hear(BusEvent::Message(message));
+                    }
                 }
             }));
         }
@@ -304,7 +294,6 @@ pub(crate) struct PrivateBus {
     program: PathBuf,
     folder: PathBuf,
     settings: BusServer,
-    campaign: String,
     server: Child,
     started: Instant,
     reloaded: Instant,
@@ -312,41 +301,11 @@ pub(crate) struct PrivateBus {
 }
 
 impl PrivateBus {
-    /// Starts the server. `folder` is made for it, and removed at the end.
+    /// Starts the server in a folder that has its certificate.
     ///
     /// # Errors
     /// If it cannot be started.
     pub(crate) fn start(
-        (program, folder): (PathBuf, PathBuf),
-        (campaign, coordinator): (&str, &SigningKey),
-        listener: BusListener,
-    ) -> Result<Self, CommandError> {
-        let port = listener.free_port()?;
-        let key = coordinator.public();
-        let rights = coordinator_permissions(campaign);
-        // Left by a coordinator that was killed.
-        let _ = fs::remove_dir_all(&folder);
-        let made = fs::DirBuilder::new().mode(0o700).create(&folder);
-        made.map_err(|error| CommandError::io("make", &folder, error))?;
-        let settings = BusServer {
-            address: listener.address,
-            port,
-            tls: match listener.is_tls {
-                true => Some(make_certificate(&folder, &listener.address.to_string())?),
-                false => None,
-            },
-            coordinator: BusUser { key, rights },
-            hosts: Vec::new(),
-        };
-        let bus = Self::with_settings(program, folder, settings)?;
-        Ok(Self { campaign: campaign.to_owned(), ..bus })
-    }
-
-    /// Starts a server in a folder that has its certificate.
-    ///
-    /// # Errors
-    /// If it cannot be started.
-    pub(crate) fn with_settings(
         program: PathBuf,
         folder: PathBuf,
         settings: BusServer,
@@ -354,9 +313,8 @@ impl PrivateBus {
         write_settings(&folder, &settings)?;
         let server = spawn(&program, &folder)?;
         let now = Instant::now();
-        let campaign = ANY_CAMPAIGN.to_owned();
         let (started, reloaded, is_changed) = (now, now, false);
-        Ok(Self { program, folder, settings, campaign, server, started, reloaded, is_changed })
+        Ok(Self { program, folder, settings, server, started, reloaded, is_changed })
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -373,9 +331,8 @@ impl PrivateBus {
         self.settings.tls.as_ref().map(|_| self.folder.join(AUTHORITY_FILE))
     }
 
-    /// Lets a host in by its key, soon.
-    pub(crate) fn admit(&mut self, host: &str, key: &str) {
-        let user = BusUser { key: key.to_owned(), rights: permissions(&self.campaign, host) };
+    /// Lets a host in, soon.
+    pub(crate) fn admit(&mut self, user: BusUser) {
         // A host that was started again has another key.
         self.settings.hosts.retain(|known| known.rights != user.rights);
         self.settings.hosts.push(user);

@@ -9,16 +9,16 @@ use durio_agree::host_name::SshHost;
 use durio_agree::message::COORDINATOR;
 use durio_agree::sign::SigningKey;
 use durio_command::{CommandError, error_chain};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
 use tokio::time::{interval, timeout, timeout_at};
 
 use crate::bus::{BusAccess, BusEvent, BusLink, SignIn};
-use crate::invitation::{Invitation, JoinReply};
+use crate::invitation::{HostAnswer, Invitation, JoinReply};
 use crate::joined::{HostCall, HostReply, SignedText};
 use crate::launch::BusChoice;
-use crate::programs::last_line;
-use crate::session::{LinkEvent, told_over};
+use crate::programs::runtime;
+use crate::session::{HearAnswer, told_over};
 use crate::standing_bus::invited_keys;
 
 const CALL_EVERY: Duration = Duration::from_secs(2);
@@ -60,8 +60,8 @@ impl CallLink {
             return Err(CommandError::wrong_use("hosts can join a bus that stays, and no other"));
         };
         let invited = invited.as_deref().map(invited_keys).transpose()?;
-        let sign_in = SignIn::File(credentials);
-        let access = BusAccess::new(address.clone(), authority.clone(), sign_in).at_site();
+        let (address, authority) = (address.clone(), authority.clone());
+        let access = BusAccess { address, authority, sign_in: SignIn::File(credentials) };
         let subjects = [REPLIES.to_owned()];
         let (link, inbox) = BusLink::connect_with_inbox(&access, COORDINATOR, &subjects).await?;
         Ok(Self { link, is_up: true, inbox, invited })
@@ -74,11 +74,17 @@ impl CallLink {
         }
     }
 
+    /// A host that is not invited cannot sign a reply that counts.
+    fn is_invited(&self, host: &str) -> bool {
+        self.invited.as_ref().is_none_or(|keys| keys.contains_key(host))
+    }
+
     /// The next reply that a host has signed.
     async fn next(&mut self) -> HostReply {
         loop {
             match self.inbox.recv().await {
-                Some(BusEvent::Message { subject, bytes }) => {
+                Some(BusEvent::Message(message)) => {
+                    let (subject, bytes) = message.open();
                     if let Some(reply) = accept_reply(&subject, &bytes, self.invited.as_ref()) {
                         return reply;
                     }
@@ -112,11 +118,9 @@ impl HostCaller {
         self,
         invitations: Vec<Invitation>,
         is_known: bool,
-        events: UnboundedSender<LinkEvent>,
+        hear: HearAnswer,
         mut over: watch::Receiver<bool>,
     ) {
-        let unreachable =
-            |host: String, reason: String| LinkEvent::Unreachable { host, reason, hint: None };
         let campaign = invitations.first().map(|first| first.campaign.clone()).unwrap_or_default();
         let names: Vec<String> = invitations.iter().map(|one| one.host.clone()).collect();
         let prepared = self.prepare(invitations);
@@ -126,32 +130,33 @@ impl HostCaller {
             (Err(error), _) | (_, Err(error)) => {
                 let reason = error_chain(&error);
                 for host in names {
-                    let _ = events.send(unreachable(host, reason.clone()));
+                    hear(HostAnswer::refused(host, reason.clone(), None));
                 }
                 return;
             }
         };
         let (mut ticks, began) = (interval(CALL_EVERY), Instant::now());
+        let strangers = part_with(&mut hosts, |host, _| link.is_invited(host));
+        for host in strangers {
+            hear(HostAnswer::refused(host, "it is not invited to the bus".to_owned(), None));
+        }
         loop {
             tokio::select! {
                 _ = ticks.tick() => {
-                    if !is_known && began.elapsed() > ANSWER_MAX {
-                        for (host, _) in hosts.iter().filter(|(_, host)| host.key.is_none()) {
-                            let reason = "it has not joined the bus, or does not answer".to_owned();
-                            let _ = events.send(unreachable(host.clone(), reason));
-                        }
-                        hosts.retain(|_, host| host.key.is_some());
+                    for host in without_answer(&mut hosts, is_known, began.elapsed()) {
+                        let reason = "it has not joined the bus, or does not answer".to_owned();
+                        hear(HostAnswer::refused(host, reason, None));
                     }
                     for (host, called) in &hosts {
                         link.send(host, called.call.clone()).await;
                     }
                 }
                 reply = link.next() => {
-                    if let Some(event) = note_reply(&mut hosts, &campaign, reply) {
-                        if let (LinkEvent::Unreachable { host, .. }, false) = (&event, is_known) {
-                            hosts.remove(host);
+                    if let Some(answer) = note_reply(&mut hosts, &campaign, reply) {
+                        if let (JoinReply::Refused(_), false) = (&answer.reply, is_known) {
+                            hosts.remove(&answer.host);
                         }
-                        let _ = events.send(event);
+                        hear(answer);
                     }
                 }
                 () = told_over(&mut over) => break,
@@ -180,28 +185,47 @@ impl HostCaller {
     }
 }
 
+/// Stops calling hosts that have not answered in time, and names them.
+fn without_answer(
+    hosts: &mut BTreeMap<String, CalledHost>,
+    is_known: bool,
+    waited: Duration,
+) -> Vec<String> {
+    part_with(hosts, |_, host| is_known || waited <= ANSWER_MAX || host.key.is_some())
+}
+
+/// Keeps some hosts, and names the others.
+fn part_with(
+    hosts: &mut BTreeMap<String, CalledHost>,
+    is_kept: impl Fn(&str, &CalledHost) -> bool,
+) -> Vec<String> {
+    let mut others = Vec::new();
+    hosts.retain(|name, host| {
+        let is_kept = is_kept(name, host);
+        if !is_kept {
+            others.push(name.clone());
+        }
+        is_kept
+    });
+    others
+}
+
 /// What a reply is to the campaign: a host that joins, or refuses; nothing if that is known.
 fn note_reply(
     hosts: &mut BTreeMap<String, CalledHost>,
     campaign: &str,
     reply: HostReply,
-) -> Option<LinkEvent> {
+) -> Option<HostAnswer> {
     let HostReply::Campaign { campaign: meant, host, reply } = reply else { return None };
     let called = hosts.get_mut(&host).filter(|_| meant == campaign)?;
-    match reply {
-        JoinReply::Key(key) if called.key.as_ref() != Some(&key) => {
-            (called.key, called.is_told) = (Some(key.clone()), false);
-            Some(LinkEvent::Key { host, key })
-        }
-        JoinReply::Key(_) => None,
+    match &reply {
+        JoinReply::Key(key) if called.key.as_ref() == Some(key) => return None,
+        JoinReply::Key(key) => (called.key, called.is_told) = (Some(key.clone()), false),
         // A host that had joined is lost, which the machine notices; it may come back.
-        JoinReply::Refused(_) if called.key.is_some() || called.is_told => None,
-        JoinReply::Refused(reason) => {
-            called.is_told = true;
-            let reason = last_line(reason.as_bytes());
-            Some(LinkEvent::Unreachable { host, reason, hint: None })
-        }
+        JoinReply::Refused(_) if called.key.is_some() || called.is_told => return None,
+        JoinReply::Refused(_) => called.is_told = true,
     }
+    Some(HostAnswer { host, reply: reply.bounded(), hint: None })
 }
 
 /// The hosts that have joined a bus.
@@ -209,8 +233,7 @@ fn note_reply(
 /// # Errors
 /// If the bus cannot be used, or none has.
 pub(crate) fn joined_hosts(bus: &BusChoice) -> Result<Vec<SshHost>, CommandError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let names = runtime.map_err(CommandError::cannot)?.block_on(names_on(bus))?;
+    let names = runtime()?.block_on(names_on(bus))?;
     // A text that is not a name is from some other program.
     let hosts: Vec<SshHost> = names.iter().filter_map(|name| host_list::parse_name(name)).collect();
     if hosts.is_empty() {
@@ -222,11 +245,15 @@ pub(crate) fn joined_hosts(bus: &BusChoice) -> Result<Vec<SshHost>, CommandError
 
 async fn names_on(bus: &BusChoice) -> Result<BTreeSet<String>, CommandError> {
     let (mut link, mut names) = (CallLink::connect(bus).await?, BTreeSet::new());
+    // Where the keys of hosts are known here, no other host can reply.
+    let most = link.invited.as_ref().map_or(usize::MAX, BTreeMap::len);
     // Twice: a host may just dial the bus again.
     for _ in 0..2 {
         link.link.publish(CALL_ALL.to_owned(), Vec::new()).await;
         let until = Instant::now() + HERE_MAX / 2;
-        while let Ok(reply) = timeout_at(until.into(), link.next()).await {
+        while names.len() < most
+            && let Ok(reply) = timeout_at(until.into(), link.next()).await
+        {
             if let HostReply::Here { host } = reply {
                 names.insert(host);
             }
@@ -256,8 +283,10 @@ mod tests {
             campaign,
             reply("7f", host, said),
         ) {
-            Some(LinkEvent::Key { host, key }) => format!("{host} {key}"),
-            Some(LinkEvent::Unreachable { host, reason, .. }) => format!("{host}: {reason}"),
+            Some(HostAnswer { host, reply: JoinReply::Key(key), .. }) => format!("{host} {key}"),
+            Some(HostAnswer { host, reply: JoinReply::Refused(reason), .. }) => {
+                format!("{host}: {reason}")
+            }
             None => String::new(),
         };
         let key = |key: &str| JoinReply::Key(key.to_owned());
@@ -274,6 +303,20 @@ mod tests {
         assert_eq!(news("7f", "db4", long), format!("db4: {}", "x".repeat(500)));
         assert_eq!(news("8f", "db2", key("U3")), "", "of another campaign");
         assert_eq!(news("7f", "db3", key("U3")), "", "not called");
+    }
+
+    #[test]
+    fn a_host_has_20_s_to_answer_for_the_first_time_and_one_that_took_part_has_more() {
+        let left = |is_known, waited: u64| {
+            let mut hosts = called(&["db1", "db2"]);
+            note_reply(&mut hosts, "7f", reply("7f", "db1", JoinReply::Key("U1".to_owned())));
+            let silent = without_answer(&mut hosts, is_known, Duration::from_millis(waited));
+            (hosts.into_keys().collect::<Vec<_>>(), silent)
+        };
+        let both = (vec!["db1".to_owned(), "db2".to_owned()], Vec::new());
+        assert_eq!(left(false, 20_000), both);
+        assert_eq!(left(false, 20_001), (vec!["db1".to_owned()], vec!["db2".to_owned()]));
+        assert_eq!(left(true, 20_001), both);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Campaigns from the command line: a new one, one that is continued, its state.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Instant, SystemTime};
@@ -54,27 +55,13 @@ struct Held {
     passed: Nanos,
 }
 
-/// Passes of one campaign.
-struct Passes {
-    policy: CampaignPolicy,
-    /// Those of an earlier process that come first.
-    begun: Vec<RecordedPass>,
-    /// New ones: their hosts, what distinguishes them from other passes of the campaign, and their
-    /// numbers.
-    hosts: Vec<String>,
-    label: String,
-    numbers: std::ops::Range<u32>,
-}
-
 impl Held {
     fn new(
         folder: CampaignFolder,
         launch: LaunchSettings,
         (key, common): (SigningKey, &CommonArguments),
     ) -> Result<Self, CommandError> {
-        let lines = (folder.changes()?.lines, folder.events()?.lines);
-        let times = lines.0.iter().map(|change| change.at);
-        let passed = times.chain(lines.1.iter().map(|line| line.at)).max();
+        let passed = recorded_passes(&folder)?.iter().map(RecordedPass::newest).max();
         // A pass begins after all lines of the passes before it.
         let passed = passed.map_or(Nanos::ZERO, |passed| later(passed, Nanos::new(1)));
         folder.save(PROCESS_FILE, format!("{}\n", std::process::id()).as_bytes())?;
@@ -83,33 +70,23 @@ impl Held {
         Ok(Self { folder, launch, key, is_agreed, is_shown: false, terminal, began, passed })
     }
 
-    /// Makes the passes one after the other, and reports.
-    fn run(mut self, passes: Passes) -> Result<FleetExit, CommandError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(CommandError::cannot)?;
-        let mut end = PassEnd { outcome: CampaignOutcome::Complete, is_interrupted: false };
-        let Passes { policy, begun, hosts, label, numbers } = passes;
-        let mut asked: BTreeSet<String> =
-            begun.iter().flat_map(|pass| pass.hosts.iter().cloned()).collect();
-        if !numbers.is_empty() {
-            asked.extend(hosts.iter().cloned());
-        }
-        let counted_label = (!numbers.is_empty()).then(|| label.clone());
-        for pass in begun {
-            end = self.make(&runtime, pass, &policy)?;
-            if end.is_interrupted {
+    /// Makes the passes one after the other, new ones while all is complete, and reports.
+    fn run(
+        mut self,
+        policy: &CampaignPolicy,
+        passes: Vec<RecordedPass>,
+    ) -> Result<FleetExit, CommandError> {
+        let runtime = programs::runtime()?;
+        let (mut outcome, mut is_interrupted) = (CampaignOutcome::Complete, false);
+        let asked: BTreeSet<String> =
+            passes.iter().flat_map(|pass| pass.hosts.iter().cloned()).collect();
+        let new = passes.iter().find(|pass| pass.is_new());
+        let counted_label = new.map(|pass| pass.label.clone());
+        for pass in passes {
+            if is_interrupted || pass.is_new() && outcome != CampaignOutcome::Complete {
                 break;
             }
-        }
-        let count = numbers.end;
-        for number in numbers {
-            if end.is_interrupted || end.outcome != CampaignOutcome::Complete {
-                break;
-            }
-            let (label, hosts, passes) = (label.clone(), hosts.clone(), count);
-            let (changes, events) = (Vec::new(), Vec::new());
-            let pass = RecordedPass { label, number, passes, hosts, changes, events };
-            end = self.make(&runtime, pass, &policy)?;
+            PassEnd { outcome, is_interrupted, .. } = self.make(&runtime, pass, policy)?;
         }
         let path = self.folder.path().to_owned();
         let _ = std::fs::remove_file(path.join(PROCESS_FILE));
@@ -121,7 +98,7 @@ impl Held {
             options.push("--format=json".to_owned());
         }
         drop(self);
-        conclude(&path, (&asked, &recorded), &options, end)
+        conclude(&path, (&asked, &recorded), &options, is_interrupted)
     }
 
     /// One run on each host, begun or continued.
@@ -154,7 +131,7 @@ impl Held {
             offset: if is_begun { start.saturating_sub(newest) } else { start },
             key: &self.key,
             is_first: !std::mem::replace(&mut self.is_shown, true),
-            rehearsal: None,
+            is_rehearsal: false,
             is_agreed: self.is_agreed,
         };
         let end = runtime.block_on(coordinate(pass, &mut self.terminal)).map_err(|error| {
@@ -206,10 +183,8 @@ pub(crate) fn run(spec: &Path, arguments: &CampaignOptions) -> Result<FleetExit,
     keep_key(arguments.common.key.as_deref(), &launch, made);
     let text = serde_json::to_vec_pretty(&launch).map_err(CommandError::cannot)?;
     folder.save(LAUNCH_FILE, &text)?;
-    let numbers = 0..policy.repeats;
-    let (begun, label) = (Vec::new(), String::new());
-    let passes = Passes { policy, begun, hosts: names, label, numbers };
-    Held::new(folder, launch, (key, &arguments.common))?.run(passes)
+    let passes = RecordedPass::new_ones("", &names, 0..policy.repeats).collect();
+    Held::new(folder, launch, (key, &arguments.common))?.run(&policy, passes)
 }
 
 /// The hosts that the options or the environment name.
@@ -340,8 +315,7 @@ pub(crate) fn spec_text(spec: &Path) -> Result<String, CommandError> {
             CommandError::wrong_use(format!("'{}' is not UTF-8 text", spec.display()))
         })?
     } else {
-        let words = ["spec", "show"].map(AsRef::as_ref);
-        let arguments = [words[0], words[1], spec.as_os_str()];
+        let arguments: [&OsStr; 3] = ["spec".as_ref(), "show".as_ref(), spec.as_os_str()];
         programs::output_of(&programs::durio()?, &arguments).map_err(|error| {
             CommandError::wrong_use(durio_command::error_chain(&error))
                 .hint("durio plan lists the built-in specs; a file ends with .toml")
@@ -368,38 +342,35 @@ pub(crate) fn resume(arguments: &AgainArguments) -> Result<FleetExit, CommandErr
     let mut launch = LaunchSettings::read(&arguments.folder)?;
     let campaign = &folder.manifest.campaign;
     let key = known_key(arguments.common.key.as_deref(), &launch, campaign)?;
-    let passes = recorded_passes(&folder)?;
     let CampaignManifest { mut policy, hosts, .. } = folder.manifest.clone();
-    let (mut begun, hosts, label, numbers) = next_passes(passes, hosts, policy.repeats);
-    if begun.is_none() && numbers.is_empty() {
+    let mut passes = next_passes(recorded_passes(&folder)?, hosts, policy.repeats);
+    let Some(first) = passes.first_mut() else {
         let shown = shell_word(&arguments.folder.to_string_lossy());
         return Err(CommandError::wrong_use("the campaign has ended")
             .hint(format!("durio fleet collect {shown} fetches the runs of hosts that are back"))
             .hint(format!("durio fleet report {shown} shows the results")));
+    };
+    if !first.is_agreed() {
+        may_ask(&arguments.common, first.hosts.len())?;
     }
-    if !begun.as_ref().is_some_and(RecordedPass::is_agreed) {
-        may_ask(&arguments.common, hosts.len())?;
-    }
-    if !label.is_empty() {
+    if !first.label.is_empty() {
         (launch.run, policy.hosts_min) = (Some(CONFIRMATION_NAME.to_owned()), 1);
     }
-    if let Some(collection) = begun.as_mut().filter(|pass| ends(&pass.events).next().is_some()) {
-        (collection.hosts, policy.hosts_min) = (collection.collectable(), 0);
+    if ends(&first.events).next().is_some() {
+        (first.hosts, policy.hosts_min) = (first.collectable(), 0);
     }
-    let begun = begun.into_iter().collect();
-    let passes = Passes { policy, begun, hosts, label, numbers };
-    Held::new(folder, launch, (key, &arguments.common))?.run(passes)
+    Held::new(folder, launch, (key, &arguments.common))?.run(&policy, passes)
 }
 
-/// What a later process continues: the pass that was cut; hosts, label and numbers of those after it.
+/// What a later process continues: the pass that was cut, and new ones of its kind.
 fn next_passes(
     mut passes: Vec<RecordedPass>,
     hosts: Vec<String>,
     repeats: u32,
-) -> (Option<RecordedPass>, Vec<String>, String, std::ops::Range<u32>) {
+) -> Vec<RecordedPass> {
     let cut = passes.iter().position(|pass| !pass.has_ended());
     let Some(last) = cut.or(passes.len().checked_sub(1)) else {
-        return (None, hosts, String::new(), 0..repeats);
+        return RecordedPass::new_ones("", &hosts, 0..repeats).collect();
     };
     let (label, count) = (passes[last].label.clone(), passes[last].passes);
     let same = passes.iter().filter(|pass| pass.label == label);
@@ -407,7 +378,8 @@ fn next_passes(
     let made = same.map(|pass| pass.number.saturating_add(1)).max().unwrap_or_default();
     let numbers = if is_over { count..count } else { made..count };
     let hosts = if label.is_empty() { hosts } else { passes[last].hosts.clone() };
-    (cut.map(|at| passes.swap_remove(at)), hosts, label, numbers)
+    let cut = cut.map(|at| passes.swap_remove(at));
+    cut.into_iter().chain(RecordedPass::new_ones(&label, &hosts, numbers)).collect()
 }
 
 pub(crate) fn collect(arguments: &AgainArguments) -> Result<FleetExit, CommandError> {
@@ -429,9 +401,7 @@ pub(crate) fn collect(arguments: &AgainArguments) -> Result<FleetExit, CommandEr
     }
     // The campaign does not stop for hosts that do not come back.
     let policy = CampaignPolicy { hosts_min: 0, ..folder.manifest.policy.clone() };
-    let (hosts, label, numbers) = (Vec::new(), String::new(), 0..0);
-    let passes = Passes { policy, begun, hosts, label, numbers };
-    Held::new(folder, launch, (key, &arguments.common))?.run(passes)
+    Held::new(folder, launch, (key, &arguments.common))?.run(&policy, begun)
 }
 
 pub(crate) fn confirm(arguments: &ConfirmArguments) -> Result<FleetExit, CommandError> {
@@ -452,9 +422,8 @@ pub(crate) fn confirm(arguments: &ConfirmArguments) -> Result<FleetExit, Command
     let policy = CampaignPolicy { hosts_min: 1, ..folder.manifest.policy.clone() };
     // Further confirmations are further passes.
     let label = format!("{CONFIRMATION_NAME} {}", recorded_passes(&folder)?.len());
-    let (begun, numbers) = (Vec::new(), 0..arguments.repeat);
-    let passes = Passes { policy, begun, hosts, label, numbers };
-    Held::new(folder, launch, (key, &arguments.common))?.run(passes)
+    let passes = RecordedPass::new_ones(&label, &hosts, 0..arguments.repeat).collect();
+    Held::new(folder, launch, (key, &arguments.common))?.run(&policy, passes)
 }
 
 pub(crate) fn ends(lines: &[TimedCampaignEvent]) -> impl Iterator<Item = &TimedCampaignEvent> {
@@ -474,13 +443,13 @@ fn conclude(
     path: &Path,
     (asked, passes): (&BTreeSet<String>, &[RecordedPass]),
     options: &[String],
-    end: PassEnd,
+    is_interrupted: bool,
 ) -> Result<FleetExit, CommandError> {
     let folder = shell_word(&path.to_string_lossy());
     let shown = path.display();
     let found: Vec<_> = passes.iter().map(RecordedPass::lacking).collect();
     if found.iter().all(|(_, here)| *here == 0) {
-        return match end.is_interrupted {
+        return match is_interrupted {
             true => {
                 remark(&format!("durio: stopped before there was a run; the record is in {shown}"));
                 Ok(FleetExit::Failed(CommandErrorKind::Interrupted))
@@ -513,7 +482,7 @@ fn conclude(
             remark(&format!("hint: durio fleet collect {folder} {hint}"));
         }
     }
-    Ok(match (end.is_interrupted, status.code()) {
+    Ok(match (is_interrupted, status.code()) {
         (true, _) => FleetExit::Failed(CommandErrorKind::Interrupted),
         (false, Some(0)) if is_whole => FleetExit::Fine,
         (false, Some(0)) => FleetExit::Negative,
@@ -535,42 +504,37 @@ mod tests {
             let event = CampaignEvent::Ended { outcome };
             TimedCampaignEvent { at: Nanos::new(1), event }
         };
-        RecordedPass {
-            label: label.to_owned(),
-            number,
-            passes: 3,
-            hosts: vec!["db1".to_owned()],
-            changes: Vec::new(),
-            events: outcome.map(ended).into_iter().collect(),
-        }
+        let events = outcome.map(ended).into_iter().collect();
+        RecordedPass { passes: 3, events, ..crate::tests::pass(label, number, &["db1"]) }
     }
 
     #[test]
     fn a_later_process_continues_the_pass_that_was_cut_and_then_those_of_its_kind() {
         use CampaignOutcome::{Complete, Stopped};
         let hosts = vec!["db1".to_owned(), "db2".to_owned()];
-        let next = |passes: Vec<RecordedPass>| {
-            let (cut, hosts, label, numbers) = next_passes(passes, hosts.clone(), 3);
-            (cut.map(|pass| (pass.label, pass.number)), hosts.len(), label, numbers)
+        // Label, number and hosts of each, and how many are ordered with its label.
+        let next = |passes: Vec<RecordedPass>| -> Vec<(String, u32, usize, u32)> {
+            let next = next_passes(passes, hosts.clone(), 3).into_iter();
+            next.map(|pass| (pass.label, pass.number, pass.hosts.len(), pass.passes)).collect()
         };
-        let cut = |label: &str, number| Some((label.to_owned(), number));
-        assert_eq!(next(Vec::new()), (None, 2, String::new(), 0..3));
+        let one = |label: &str, number, hosts| (label.to_owned(), number, hosts, 3);
+        assert_eq!(next(Vec::new()), [one("", 0, 2), one("", 1, 2), one("", 2, 2)]);
         let first = || pass("", 0, Some(Complete));
-        assert_eq!(next(vec![first()]), (None, 2, String::new(), 1..3));
+        assert_eq!(next(vec![first()]), [one("", 1, 2), one("", 2, 2)]);
+        // The one that was cut had one host.
         let row = vec![first(), pass("", 1, None)];
-        assert_eq!(next(row), (cut("", 1), 2, String::new(), 2..3));
+        assert_eq!(next(row), [one("", 1, 1), one("", 2, 2)]);
         let all = || vec![first(), pass("", 1, Some(Complete)), pass("", 2, Some(Complete))];
-        assert!(next(all()).3.is_empty());
-        assert!(next(vec![first(), pass("", 1, Some(Stopped))]).3.is_empty());
+        assert!(next(all()).is_empty());
+        assert!(next(vec![first(), pass("", 1, Some(Stopped))]).is_empty());
         // A confirmation has its own hosts.
         let mut row = all();
         row.extend([pass("confirm 3", 0, Some(Complete)), pass("confirm 3", 1, None)]);
-        assert_eq!(next(row), (cut("confirm 3", 1), 1, "confirm 3".to_owned(), 2..3));
+        assert_eq!(next(row), [one("confirm 3", 1, 1), one("confirm 3", 2, 1)]);
         // A collection of the first pass was cut: none is made again.
         let mut row = all();
         row[0] = pass("", 0, None);
-        let (found, _, _, numbers) = next(row);
-        assert_eq!((found, numbers.is_empty()), (cut("", 0), true));
+        assert_eq!(next(row), [one("", 0, 1)]);
     }
 
     #[test]

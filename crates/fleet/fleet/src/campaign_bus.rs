@@ -5,11 +5,14 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, TcpStream, ToSocketAddrs as _, UdpSocket};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use durio_agree::bus_rights::{check_bus_address, site_permissions};
+use durio_agree::bus_rights::{
+    BusServer, BusUser, check_bus_address, coordinator_permissions, permissions, site_permissions,
+};
 use durio_agree::host_list;
 use durio_agree::host_name::SshHost;
 use durio_agree::sign::SigningKey;
@@ -21,7 +24,7 @@ use crate::bus::{BusAccess, BusListener, PrivateBus, SignIn, parse_place};
 use crate::invitation::HostBus;
 use crate::launch::{BusChoice, LaunchSettings, LaunchVia};
 use crate::programs::nats_server;
-use crate::secrets::AUTHORITY_FILE;
+use crate::secrets::{AUTHORITY_FILE, make_certificate};
 use crate::standing_bus::StandingBus;
 use crate::words::answer;
 
@@ -188,6 +191,7 @@ fn address_towards(hosts: &[SshHost]) -> Option<IpAddr> {
 pub(crate) struct CampaignBus {
     /// Absent where the site has a server.
     server: Option<PrivateBus>,
+    campaign: String,
     address: String,
     authority: Option<PathBuf>,
     credentials: Option<PathBuf>,
@@ -196,7 +200,8 @@ pub(crate) struct CampaignBus {
 }
 
 impl CampaignBus {
-    /// Starts a private server, or notes where that of the site is. `folder` is for the server.
+    /// Starts a private server, or notes where that of the site is. `folder` is made for the server, and
+    /// removed at the end.
     ///
     /// # Errors
     /// If a server cannot be started.
@@ -208,6 +213,7 @@ impl CampaignBus {
         if let BusChoice::Site { address, credentials, authority, .. } = &launch.bus {
             return Ok(Self {
                 server: None,
+                campaign: campaign.to_owned(),
                 address: address.clone(),
                 authority: authority.clone(),
                 credentials: Some(credentials.clone()),
@@ -219,8 +225,27 @@ impl CampaignBus {
             .listener(&launch.diallers()?)?
             .ok_or_else(|| CommandError::cannot_measure("the campaign has no bus"))?;
         let program = nats_server(!listener.address.is_loopback())?;
-        let server = PrivateBus::start((program, folder), (campaign, coordinator), listener)?;
+        let port = listener.free_port()?;
+        // Left by a coordinator that was killed.
+        let _ = fs::remove_dir_all(&folder);
+        let made = fs::DirBuilder::new().mode(0o700).create(&folder);
+        made.map_err(|error| CommandError::io("make", &folder, error))?;
+        let settings = BusServer {
+            address: listener.address,
+            port,
+            tls: match listener.is_tls {
+                true => Some(make_certificate(&folder, &listener.address.to_string())?),
+                false => None,
+            },
+            coordinator: BusUser {
+                key: coordinator.public(),
+                rights: coordinator_permissions(campaign),
+            },
+            hosts: Vec::new(),
+        };
+        let server = PrivateBus::start(program, folder, settings)?;
         Ok(Self {
+            campaign: campaign.to_owned(),
             address: server.address(),
             authority: server.authority(),
             credentials: None,
@@ -232,10 +257,8 @@ impl CampaignBus {
     /// How the coordinator reaches it.
     pub(crate) fn access<'k>(&'k self, key: &'k SigningKey) -> BusAccess<'k> {
         let (address, authority) = (self.address.clone(), self.authority.clone());
-        match &self.credentials {
-            None => BusAccess::new(address, authority, SignIn::Key(key)),
-            Some(file) => BusAccess::new(address, authority, SignIn::File(file)).at_site(),
-        }
+        let sign_in = self.credentials.as_deref().map_or(SignIn::Key(key), SignIn::File);
+        BusAccess { address, authority, sign_in }
     }
 
     /// How hosts reach it; each tunnel has its own address.
@@ -253,7 +276,8 @@ impl CampaignBus {
     /// Lets a host in by its key, soon. The users of a site's server are there before.
     pub(crate) fn admit(&mut self, host: &str, key: &str) {
         if let Some(server) = &mut self.server {
-            server.admit(host, key);
+            let rights = permissions(&self.campaign, host);
+            server.admit(BusUser { key: key.to_owned(), rights });
         }
     }
 
@@ -288,7 +312,8 @@ impl HostBus {
             true => SignIn::File(Path::new(HOST_CREDENTIALS)),
             false => SignIn::Key(key),
         };
-        Ok(BusAccess::new(self.address.clone(), self.authority.is_some().then_some(path), sign_in))
+        let (address, authority) = (self.address.clone(), self.authority.as_ref().map(|_| path));
+        Ok(BusAccess { address, authority, sign_in })
     }
 
     /// Refuses a bus that this host cannot reach or sign in to, with the reason; later it would only be

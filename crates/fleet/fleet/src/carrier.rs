@@ -5,24 +5,25 @@
 //!  coordinator ── ssh ── join ── socket ── agent ── gate ── durio run
 //! ```
 //!
-//! It hands the invitation to the agent of the campaign, which it starts if there is none, and ends
+//! It hands the invitation to the agent of the campaign, which it starts if needed, and ends
 //! when the session does. The agent stays: a link that breaks, or a coordinator that dies, harms no
 //! run, and the next session finds the same agent.
 
 use std::env;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
 use durio_agree::sign::EndedCampaigns;
 use durio_block::Folder;
 use durio_command::CommandError;
+use serde::Serialize;
 
 use crate::invitation::{Invitation, JoinReply, LINE_BYTES_MAX, line_of};
 
@@ -66,38 +67,40 @@ pub(crate) fn state_folder(name: &str) -> Result<Folder, CommandError> {
         .map_err(|error| CommandError::io("use the state folder", &state, error))
 }
 
+/// The invitation that a session writes to stdin.
+///
+/// # Errors
+/// If it is not one.
+pub(crate) fn read_invitation(bytes_max: u64) -> Result<Invitation, CommandError> {
+    let mut line = Vec::new();
+    let mut input = BufReader::new(io::stdin().lock().take(bytes_max));
+    input.read_until(b'\n', &mut line).map_err(CommandError::cannot)?;
+    Invitation::parse(&line)
+}
+
 /// Reads an invitation on stdin, hands it on, and stays until stdin closes or the agent ends.
 ///
 /// # Errors
 /// If it is not an invitation, or no agent answers.
 pub(crate) fn join() -> Result<(), CommandError> {
-    let mut line = Vec::new();
-    let mut input = BufReader::new(io::stdin().lock().take(LINE_BYTES_MAX));
-    input.read_until(b'\n', &mut line).map_err(CommandError::cannot)?;
-    drop(input);
-    let invitation = Invitation::parse(&line)?;
+    let invitation = read_invitation(LINE_BYTES_MAX)?;
     let (mut socket, reply) = match invitation.bus.check().and_then(|()| reach(&invitation)) {
         Ok(reached) => reached,
         // The coordinator shows it to its user, with the name of the host.
         Err(error) => {
-            let reason = durio_command::error_chain(&error);
-            write_out(&line_of(&JoinReply::Refused(reason))?);
+            tell(&JoinReply::Refused(durio_command::error_chain(&error)));
             return Err(error);
         }
     };
     write_out(&reply);
-    let (ended, has_ended) = channel();
-    let agent_ended = ended.clone();
+    // The agent ends the session by closing it, and the coordinator by closing stdin.
+    let session = socket.try_clone().map_err(CommandError::cannot)?;
     thread::spawn(move || {
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
-        let _ = ended.send(());
+        let _ = session.shutdown(Shutdown::Both);
     });
-    thread::spawn(move || {
-        let _ = socket.set_read_timeout(None);
-        let _ = io::copy(&mut socket, &mut io::sink());
-        let _ = agent_ended.send(());
-    });
-    let _ = has_ended.recv();
+    let _ = socket.set_read_timeout(None);
+    let _ = io::copy(&mut socket, &mut io::sink());
     // Slurm kills what is left of a step when its task ends, and the agent has to clean up.
     if env::var_os("SLURM_JOB_ID").is_some() {
         await_agent();
@@ -119,7 +122,14 @@ fn await_agent() {
     }
 }
 
-pub(crate) fn write_out(line: &[u8]) {
+/// A line for the coordinator's session. While that takes none, its bus is cut as well.
+pub(crate) fn tell(line: &impl Serialize) {
+    if let Ok(line) = line_of(line) {
+        write_out(&line);
+    }
+}
+
+fn write_out(line: &[u8]) {
     // The coordinator makes a session that broke again.
     let mut output = io::stdout().lock();
     let _ = output.write_all(line).and_then(|()| output.flush());

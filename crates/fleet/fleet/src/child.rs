@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use durio_agree::folder_digest::run_summary;
-use durio_agree::host::{ChildEvent, GateAnswer};
+use durio_agree::host::{ChildEvent, GateAnswer, HostInput};
 use durio_agree::host_file::HostFile;
 use durio_agree::message::{
     CampaignStep, PlanSummary, PlannedStep, PlannedWrite, RunSummary, WritePlace, digest,
@@ -20,7 +20,7 @@ use durio_agree::permit::{PlannedWrites, overwritable};
 use durio_base::{Bytes, Nanos};
 use durio_block::{Folder, HeldTarget, TargetIdentity, TargetType};
 use durio_command::CommandError;
-use durio_observe::{device_serial, read_bytes, written_bytes};
+use durio_observe::{device_serial, moved_bytes};
 use durio_record::file_names;
 use rustix::fs::{FlockOperation, flock, major, minor};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -174,6 +174,8 @@ fn write_to(target: PlannedTarget, limits: Option<&WritesDocument>) -> Option<Pl
 pub(crate) struct PermittedDevice {
     path: PathBuf,
     serial: String,
+    /// Also if it holds a filesystem or an array's member.
+    force_signature: bool,
 }
 
 /// The targets that are devices which the host's file lets the coordinator of this key overwrite.
@@ -184,9 +186,9 @@ pub(crate) fn permitted_devices(
     serial_at: impl Fn(&Path) -> Option<String>,
 ) -> Vec<PermittedDevice> {
     let device = |target: &HostTarget| {
-        let permitted = overwritable(file?, key, &target.name)?;
+        let (permitted, force_signature) = overwritable(file?, key, &target.name)?;
         let serial = serial_at(&target.path).filter(|serial| serial == permitted)?;
-        Some(PermittedDevice { path: target.path.clone(), serial })
+        Some(PermittedDevice { path: target.path.clone(), serial, force_signature })
     };
     targets.iter().filter_map(device).collect()
 }
@@ -203,7 +205,8 @@ pub(crate) fn serial_at(path: &Path) -> Option<String> {
     device_serial(&Path::new("/sys/dev/block").join(name))
 }
 
-/// durio compares a serial number with the device that it holds open and writes to.
+/// durio compares a serial number with the device that it holds open and writes to. Its
+/// --force-signature is for all devices of a run, so all their permits have to allow it.
 fn target_arguments(
     targets: &[HostTarget],
     devices: &[PermittedDevice],
@@ -214,14 +217,9 @@ fn target_arguments(
         [OsString::from("--target"), place]
     });
     let destroy = |device: &PermittedDevice| OsString::from(format!("--destroy={}", device.serial));
-    places.chain(devices.iter().map(destroy))
-}
-
-/// What a child says.
-pub(crate) enum ChildWord {
-    Event(ChildEvent),
-    /// With a failure in words.
-    Exited(Option<String>),
+    let is_forced = !devices.is_empty() && devices.iter().all(|device| device.force_signature);
+    let force = is_forced.then(|| OsString::from("--force-signature"));
+    places.chain(devices.iter().map(destroy)).chain(force)
 }
 
 /// A run under way.
@@ -264,7 +262,7 @@ impl ChildOrder<'_> {
     pub(crate) fn start(&self) -> io::Result<StartedChild> {
         let is_other =
             |device: &&PermittedDevice| serial_at(&device.path).as_ref() != Some(&device.serial);
-        if let Some(PermittedDevice { path, serial }) = self.devices.iter().find(is_other) {
+        if let Some(PermittedDevice { path, serial, .. }) = self.devices.iter().find(is_other) {
             let path = path.display();
             let text = format!("'{path}' is not the device with serial '{serial}' any more");
             return Err(io::Error::other(text));
@@ -292,11 +290,13 @@ pub(crate) struct StartedChild {
 }
 
 impl StartedChild {
+    /// Hears its events and its exit.
+    ///
     /// # Errors
     /// If it cannot be heard.
     pub(crate) fn follow<F>(self, hear: F) -> io::Result<RunningChild>
     where
-        F: Fn(ChildWord) + Send + Sync + 'static,
+        F: Fn(HostInput) + Send + Sync + 'static,
     {
         let Self { mut child, gate, output } = self;
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
@@ -306,7 +306,7 @@ impl StartedChild {
             let mut lines = BufReader::new(reader).lines();
             while let Ok(Some(line)) = lines.next_line().await {
                 match serde_json::from_str::<ChildEvent>(&line) {
-                    Ok(event) => hear(ChildWord::Event(event)),
+                    Ok(event) => hear(HostInput::Child(event)),
                     Err(_) => break,
                 }
             }
@@ -319,7 +319,7 @@ impl StartedChild {
                 }
                 Err(error) => Some(error.to_string()),
             };
-            hear(ChildWord::Exited(failure));
+            hear(HostInput::ChildExited(failure));
         });
         Ok(RunningChild { gate, pid })
     }
@@ -334,18 +334,10 @@ impl RunningChild {
         }
     }
 
-    /// Bytes that it has written so far; `None` if the kernel does not tell.
-    pub(crate) fn written(&self) -> Option<Bytes> {
-        written_bytes(Path::new("/"), self.process()?).map(Bytes::new)
-    }
-
-    /// Bytes that it has read from storage so far.
-    pub(crate) fn read(&self) -> Option<Bytes> {
-        read_bytes(Path::new("/"), self.process()?).map(Bytes::new)
-    }
-
-    fn process(&self) -> Option<u32> {
-        u32::try_from(self.pid?.as_raw_nonzero().get()).ok()
+    /// Bytes that it has written so far, and read from storage; `None` if the kernel does not tell.
+    pub(crate) fn moved(&self) -> Option<[Bytes; 2]> {
+        let process = u32::try_from(self.pid?.as_raw_nonzero().get()).ok()?;
+        moved_bytes(Path::new("/"), process).map(|counts| counts.map(Bytes::new))
     }
 
     /// True if its exit is about to be heard.
@@ -366,21 +358,17 @@ impl RunningChild {
 /// # Errors
 /// If it is missing, or cannot be read.
 pub(crate) fn inspect(runs: &Path) -> Result<RunSummary, String> {
-    let inspected = || -> io::Result<Option<RunSummary>> {
+    let inspected = || -> io::Result<RunSummary> {
         let folder = Folder::open(runs)?;
-        let Some(name) = run_name(&folder)? else { return Ok(None) };
+        let name = run_name(&folder)?.ok_or(io::ErrorKind::NotFound)?;
         let folder = folder.folder(&name)?;
         await_end(&folder);
-        run_summary(&folder, name).map(Some)
+        run_summary(&folder, name)
     };
-    match inspected() {
-        Ok(Some(run)) => Ok(run),
-        Ok(None) => Err("durio left no run folder".to_owned()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err("durio left no run folder".to_owned())
-        }
-        Err(error) => Err(format!("cannot read the run folder: {error}")),
-    }
+    inspected().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => "durio left no run folder".to_owned(),
+        _ => format!("cannot read the run folder: {error}"),
+    })
 }
 
 /// The run in a folder of runs; a name with a dot is not finished.
@@ -491,11 +479,13 @@ mod tests {
             "schema = 1\n[[coordinator]]\nname = \"a\"\nkey = \"{own}\"\n\
              [[coordinator]]\nname = \"b\"\nkey = \"{other}\"\n\
              [[permit]]\ncoordinator = \"a\"\ntarget = \"raw\"\ndevice = \"serial:S1\"\n\
-             destroy = true\n\
+             destroy = true\n<more>\
              [[permit]]\ncoordinator = \"a\"\ntarget = \"log\"\ndevice = \"serial:S2\"\n\
              [[permit]]\ncoordinator = \"a\"\ntarget = \"data\"\npath = \"/srv\"\n"
         );
-        let file = host_file::parse(&text, "fleet.toml").unwrap();
+        let parse =
+            |more: &str| host_file::parse(&text.replace("<more>", more), "fleet.toml").unwrap();
+        let (file, forced) = (parse(""), parse("force_signature = true\n"));
         let targets = ["raw=/dev/x1", "log=/dev/x2", "data=/dev/x1", "more=/dev/x1"];
         let targets = targets.map(|target| target.parse::<HostTarget>().unwrap());
         let asked = |file: Option<&HostFile>, key: &str, first: &str| {
@@ -505,11 +495,15 @@ mod tests {
             };
             permitted_devices(file, key, &targets, serial)
         };
-        let device = PermittedDevice { path: "/dev/x1".into(), serial: "S1".to_owned() };
+        let path = PathBuf::from("/dev/x1");
+        let device = PermittedDevice { path, serial: "S1".to_owned(), force_signature: false };
         assert_eq!(asked(Some(&file), &own, "S1"), std::slice::from_ref(&device));
         assert_eq!(asked(Some(&file), &own, "S3"), [], "another device");
         assert_eq!(asked(Some(&file), &other, "S1"), [], "another coordinator");
         assert_eq!(asked(None, &own, "S1"), [], "no file");
+        let forced_device = PermittedDevice { force_signature: true, ..device.clone() };
+        assert_eq!(asked(Some(&forced), &own, "S1"), std::slice::from_ref(&forced_device));
+        assert_eq!(asked(Some(&forced), &other, "S1"), [], "another coordinator");
 
         let directory = tempfile::tempdir().unwrap();
         let folder = Folder::open(directory.path()).unwrap();
@@ -525,6 +519,18 @@ mod tests {
         assert_eq!(end, expected);
         let is_destroy = |word: &OsString| word.to_string_lossy().starts_with("--destroy");
         assert!(!ChildOrder { devices: &[], ..order }.arguments(7).iter().any(is_destroy));
+        // One permit that does not allow it keeps the others from it.
+        for (devices, is_forced) in [
+            (vec![forced_device.clone()], true),
+            (vec![forced_device.clone(), forced_device.clone()], true),
+            (vec![forced_device, device.clone()], false),
+            (vec![device.clone()], false),
+            (Vec::new(), false),
+        ] {
+            let words: Vec<OsString> = target_arguments(&targets, &devices).collect();
+            let found = words.iter().filter(|word| *word == "--force-signature").count();
+            assert_eq!(found, usize::from(is_forced), "{words:?}");
+        }
         // The place has no such device.
         let error = order.start().unwrap_err();
         assert_eq!(error.to_string(), "'/dev/x1' is not the device with serial 'S1' any more");

@@ -6,7 +6,6 @@ mod invite;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use durio_agree::bus_rights::coordinator_permissions;
@@ -15,8 +14,7 @@ use durio_agree::coordinator::{
     OperatorOrder,
 };
 use durio_agree::live::{HostStanding, LIVE_KIND, LiveBoard};
-use durio_agree::message::{Body, BusMessage, COORDINATOR, MessageError, Recipient};
-use durio_agree::region::RegionReport;
+use durio_agree::message::{BusMessage, COORDINATOR, MessageError, Recipient};
 use durio_agree::relay::subject_through;
 use durio_agree::sign::{SigningKey, TrustedKeys};
 use durio_base::{Bytes, Nanos};
@@ -26,18 +24,17 @@ use durio_record::fleet::{
     TimedCampaignEvent,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::bus::{BusEvent, BusLink};
 use crate::campaign_bus::{CampaignBus, raise_file_limit};
 use crate::host_disk::now;
+use crate::invitation::{HostAnswer, JoinReply};
 use crate::launch::{LaunchSettings, LaunchedRelay, Launcher};
 use crate::live_view::LIVE_FILE;
-use crate::passes::{Rehearsal, plan_groups};
+use crate::passes::{RehearsedHost, plan_groups};
 use crate::programs::StopSignals;
 use crate::regions::session_count;
-use crate::session::LinkEvent;
 use crate::terminal::{ProgressTerminal, RunQuestion, TypedOrder};
 use crate::words::{change_text, plan_text, stop_text, urgent};
 
@@ -66,32 +63,30 @@ pub(crate) struct Pass<'c> {
     pub(crate) key: &'c SigningKey,
     /// Its plans are shown.
     pub(crate) is_first: bool,
-    /// Takes the plans, of which none is run.
-    pub(crate) rehearsal: Option<&'c Rehearsal>,
+    /// Ends with the plans, of which none is run.
+    pub(crate) is_rehearsal: bool,
     pub(crate) is_agreed: bool,
 }
 
 /// How a pass ended.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct PassEnd {
     pub(crate) outcome: CampaignOutcome,
+    pub(crate) rehearsed: Vec<RehearsedHost>,
     /// By the user's wish.
     pub(crate) is_interrupted: bool,
 }
 
 enum CoordinatorEvent {
     Bus(BusEvent),
-    Link(LinkEvent),
-    Agreed(bool),
-    /// All plans of a rehearsal are here.
-    Rehearsed,
+    Answer(HostAnswer),
+    /// The answer to the plans, or the end of a rehearsal, which has all plans.
+    Decided(OperatorOrder),
 }
 
 struct Coordinator<'c> {
     pass: Pass<'c>,
     regions: Vec<LaunchedRelay>,
-    /// The relay of each host that has one.
-    relay_of: BTreeMap<String, String>,
     machine: CoordinatorMachine,
     keys: TrustedKeys,
     bus: CampaignBus,
@@ -99,11 +94,11 @@ struct Coordinator<'c> {
     is_bus_up: bool,
     terminal: &'c mut ProgressTerminal,
     began: Instant,
-    heard: BTreeMap<String, Instant>,
     board: LiveBoard,
     /// Those that were shown.
     hints: BTreeSet<&'static str>,
     is_stopping: bool,
+    rehearsed: Vec<RehearsedHost>,
     outcome: Option<CampaignOutcome>,
     events: UnboundedSender<CoordinatorEvent>,
 }
@@ -126,16 +121,13 @@ pub(crate) async fn coordinate(
     launcher.tunnel = bus.tunnel;
     let (events, mut inbox) = unbounded_channel();
     let mut coordinator = Coordinator::new((pass, regions), bus, events, terminal).await?;
-    let (over, is_over) = watch::channel(false);
-    let mut sessions = coordinator.invite(&Arc::new(launcher), &is_over)?;
+    let sessions = coordinator.invite(launcher)?;
     let result = coordinator.serve(&mut inbox, &mut signals).await;
     if result.as_ref().is_err_and(|error| error.kind != CommandErrorKind::Interrupted) {
         coordinator.stop_unrecorded().await;
     }
     coordinator.link.flush().await;
-    // Sessions end in order: hosts remove what was copied to them.
-    let _ = over.send(true);
-    while sessions.join_next().await.is_some() {}
+    sessions.end().await;
     coordinator.bus.stop().await;
     coordinator.terminal.clear();
     let _ = std::fs::remove_file(coordinator.pass.folder.path().join(LIVE_FILE));
@@ -180,7 +172,6 @@ impl<'c> Coordinator<'c> {
         let link = BusLink::connect(&bus.access(pass.key), COORDINATOR, subjects, hear).await?;
         let mut coordinator = Self {
             pass,
-            relay_of: relays_by_host(&regions),
             regions,
             machine,
             keys: TrustedKeys::default(),
@@ -190,10 +181,10 @@ impl<'c> Coordinator<'c> {
             is_bus_up: true,
             terminal,
             began: Instant::now(),
-            heard: BTreeMap::new(),
             board: LiveBoard::default(),
             hints: BTreeSet::new(),
             is_stopping: false,
+            rehearsed: Vec::new(),
             outcome: None,
             events,
         };
@@ -228,7 +219,8 @@ impl<'c> Coordinator<'c> {
                 () = signals.next() => self.stop().await?,
             }
             if let Some(outcome) = self.outcome {
-                return Ok(PassEnd { outcome, is_interrupted: self.is_stopping });
+                let rehearsed = std::mem::take(&mut self.rehearsed);
+                return Ok(PassEnd { outcome, rehearsed, is_interrupted: self.is_stopping });
             }
         }
     }
@@ -250,7 +242,7 @@ impl<'c> Coordinator<'c> {
     fn is_reaching(&self) -> bool {
         let is_awaited = |host: &String| {
             let is_over = self.machine.state(host).is_none_or(HostState::is_final);
-            !is_over && !self.heard.contains_key(host)
+            !is_over && self.machine.silence(host).is_none()
         };
         self.pass.history.is_some()
             && self.began.elapsed() < REACH_MAX
@@ -258,19 +250,11 @@ impl<'c> Coordinator<'c> {
     }
 
     async fn stop(&mut self) -> Result<(), CommandError> {
-        let is_rehearsal = self.pass.rehearsal.is_some();
         if std::mem::replace(&mut self.is_stopping, true) {
             let text = "left while hosts were stopping";
-            let error = CommandError::new(CommandErrorKind::Interrupted, text);
-            if is_rehearsal {
-                return Err(error);
-            }
-            return Err(error.hint(format!(
-                "durio fleet resume {} continues, and collects what the hosts have",
-                durio_base::shell_word(&self.pass.folder.path().to_string_lossy())
-            )));
+            return Err(CommandError::new(CommandErrorKind::Interrupted, text));
         }
-        self.terminal.remark(stop_text(is_rehearsal));
+        self.terminal.remark(stop_text(self.pass.is_rehearsal));
         self.feed(CoordinatorInput::Operator(OperatorOrder::Stop)).await
     }
 
@@ -297,7 +281,8 @@ impl<'c> Coordinator<'c> {
                 let has_changed = std::mem::replace(&mut self.is_bus_up, is_up) != is_up;
                 has_changed.then_some(CoordinatorInput::Bus(is_up))
             }
-            CoordinatorEvent::Bus(BusEvent::Message { subject, bytes }) => {
+            CoordinatorEvent::Bus(BusEvent::Message(message)) => {
+                let (subject, bytes) = message.open();
                 // c.CAMPAIGN.h.HOST.KIND, where ',' separates what '.' does in names.
                 let mut parts = subject.split('.').skip(3);
                 let host = parts.next()?.replace(',', ".");
@@ -305,37 +290,36 @@ impl<'c> Coordinator<'c> {
                     self.take_figures(&host, &bytes);
                     return None;
                 }
-                self.message(host, &bytes)
+                Self::message(host, &bytes)
             }
-            CoordinatorEvent::Link(LinkEvent::Key { host, key }) => {
-                match self.keys.trust(&host, &key) {
-                    // On the bus of its region alone.
-                    Ok(()) if self.relay_of.contains_key(&host) => {}
-                    Ok(()) => self.bus.admit(&host, &key),
-                    Err(error) => self.terminal.remark(&format!("durio: {host}: {error}")),
+            CoordinatorEvent::Answer(HostAnswer { host, reply, hint }) => match reply {
+                JoinReply::Key(key) => {
+                    match self.keys.trust(&host, &key) {
+                        // On the bus of its region alone.
+                        Ok(()) if self.machine.relay(&host).is_some() => {}
+                        Ok(()) => self.bus.admit(&host, &key),
+                        Err(error) => self.terminal.remark(&format!("durio: {host}: {error}")),
+                    }
+                    None
                 }
-                None
-            }
-            CoordinatorEvent::Link(LinkEvent::Unreachable { host, reason, hint }) => {
-                if self.machine.state(&host) != Some(HostState::Asked) {
-                    self.terminal.remark(&format!("durio: {host}: {reason}"));
+                JoinReply::Refused(reason) => {
+                    if self.machine.state(&host) != Some(HostState::Asked) {
+                        self.terminal.remark(&format!("durio: {host}: {reason}"));
+                    }
+                    // Hundreds of hosts may have the same reason.
+                    if let Some(hint) = hint.filter(|hint| self.hints.insert(hint)) {
+                        self.terminal.remark(&format!("hint: {hint}"));
+                    }
+                    Some(CoordinatorInput::Unreachable { host, reason })
                 }
-                // Hundreds of hosts may have the same reason.
-                if let Some(hint) = hint.filter(|hint| self.hints.insert(hint)) {
-                    self.terminal.remark(&format!("hint: {hint}"));
-                }
-                Some(CoordinatorInput::Unreachable { host, reason })
-            }
-            CoordinatorEvent::Agreed(true) => {
+            },
+            CoordinatorEvent::Decided(order) => {
                 self.terminal.is_asking = false;
-                self.terminal.show_help();
-                Some(CoordinatorInput::Operator(OperatorOrder::Go))
-            }
-            CoordinatorEvent::Rehearsed => Some(CoordinatorInput::Operator(OperatorOrder::Stop)),
-            CoordinatorEvent::Agreed(false) => {
-                self.terminal.is_asking = false;
-                self.is_stopping = true;
-                Some(CoordinatorInput::Operator(OperatorOrder::Stop))
+                match order {
+                    OperatorOrder::Go => self.terminal.show_help(),
+                    _ => self.is_stopping |= !self.pass.is_rehearsal,
+                }
+                Some(CoordinatorInput::Operator(order))
             }
         }
     }
@@ -354,34 +338,14 @@ impl<'c> Coordinator<'c> {
         }
     }
 
-    fn message(&mut self, host: String, bytes: &[u8]) -> Option<CoordinatorInput> {
-        let message = match BusMessage::decode(bytes) {
-            Ok(message) => message,
+    fn message(host: String, bytes: &[u8]) -> Option<CoordinatorInput> {
+        match BusMessage::decode(bytes) {
+            Ok(message) => Some(CoordinatorInput::Message { host, message }),
             Err(MessageError::Protocol { protocol, .. }) => {
-                return Some(CoordinatorInput::OtherProtocol { host, protocol });
+                Some(CoordinatorInput::OtherProtocol { host, protocol })
             }
             // Of a host that does not keep to the rules: silence is what the machine sees.
-            Err(_) => return None,
-        };
-        match &message.body {
-            // Subjects can have any name on the bus of a site.
-            Body::Status(_) if self.machine.state(&host).is_some() => {
-                self.heard.insert(host.clone(), Instant::now());
-            }
-            Body::Region { report, .. } => self.hear_words(&host, report),
-            _ => {}
-        }
-        Some(CoordinatorInput::Message { host, message })
-    }
-
-    /// How old a relay says that the last words of its hosts are.
-    fn hear_words(&mut self, relay: &str, report: &RegionReport) {
-        let Self { machine, heard, .. } = self;
-        for (host, (age_ns, ..)) in &report.words {
-            let at = Instant::now().checked_sub(Duration::from_nanos(*age_ns));
-            if let Some(at) = at.filter(|_| machine.is_behind(host, relay)) {
-                heard.insert(host.clone(), at);
-            }
+            Err(_) => None,
         }
     }
 
@@ -406,22 +370,19 @@ impl<'c> Coordinator<'c> {
         Ok(())
     }
 
-    async fn send(&self, to: &Recipient, mut message: BusMessage) -> Result<(), CommandError> {
+    async fn send(&self, to: &Recipient, message: BusMessage) -> Result<(), CommandError> {
         // What the client would keep until the bus is back is stale then; orders are repeated.
         if !self.is_bus_up {
             return Ok(());
         }
-        let bytes = message.signed_bytes().map_err(CommandError::cannot)?;
-        message.signature = Some(self.pass.key.sign(&bytes)?);
-        let encoded = message.encode().map_err(CommandError::cannot)?;
         let subject = match to {
-            Recipient::Host(host) => match self.relay_of.get(host) {
+            Recipient::Host(host) => match self.machine.relay(host) {
                 Some(relay) => subject_through(relay, host, &message),
                 None => message.subject(to),
             },
             Recipient::Coordinator | Recipient::All => message.subject(to),
         };
-        self.link.publish(subject, encoded).await;
+        self.link.publish(subject, self.pass.key.encode(message)?).await;
         Ok(())
     }
 
@@ -432,7 +393,7 @@ impl<'c> Coordinator<'c> {
             sync_run(self.pass.folder, &change.host, run)?;
         }
         // The answer of a rehearsal has every host, and a silent relay stands for all of its hosts.
-        let is_elsewhere = self.pass.rehearsal.is_some()
+        let is_elsewhere = self.pass.is_rehearsal
             || change.state == HostState::Lost && self.machine.is_region_silent(&change.host);
         let text = change_text(&change, self.is_stopping);
         if let Some(text) = text.filter(|_| !is_elsewhere) {
@@ -446,7 +407,7 @@ impl<'c> Coordinator<'c> {
         if let CampaignEvent::BarrierOrdered { start_ns, .. } = &mut line.event {
             *start_ns = start_ns.saturating_add(self.pass.offset.get());
         }
-        if let Some(text) = urgent(&line.event).filter(|_| self.pass.rehearsal.is_none()) {
+        if let Some(text) = urgent(&line.event).filter(|_| !self.pass.is_rehearsal) {
             self.terminal.remark(&format!("durio: {text}"));
         }
         Ok(self.pass.folder.append_event(&line)?)
@@ -458,13 +419,13 @@ impl<'c> Coordinator<'c> {
 
     /// Shows what would run, and asks.
     fn ask(&mut self, plans: &BTreeMap<String, Vec<String>>) {
-        if let Some(rehearsal) = self.pass.rehearsal {
-            for host in plans.values().flatten() {
-                if let Some(plan) = self.machine.plan(host) {
-                    rehearsal.add(host, plan, self.machine.clock(host));
-                }
-            }
-            let _ = self.events.send(CoordinatorEvent::Rehearsed);
+        if self.pass.is_rehearsal {
+            let rehearsed = plans.values().flatten().filter_map(|host| {
+                let (plan, clock) = (self.machine.plan(host)?.clone(), self.machine.clock(host));
+                Some(RehearsedHost { name: host.clone(), plan, clock })
+            });
+            self.rehearsed = rehearsed.collect();
+            let _ = self.events.send(CoordinatorEvent::Decided(OperatorOrder::Stop));
             return;
         }
         if self.pass.is_first {
@@ -481,7 +442,7 @@ impl<'c> Coordinator<'c> {
             self.terminal.remark(&format!("durio:   target {name} is {path} on each host"));
         }
         if self.pass.is_agreed {
-            let _ = self.events.send(CoordinatorEvent::Agreed(true));
+            let _ = self.events.send(CoordinatorEvent::Decided(OperatorOrder::Go));
             return;
         }
         let question = self.question(plans);
@@ -490,7 +451,8 @@ impl<'c> Coordinator<'c> {
         self.terminal.is_asking = true;
         // On another thread: a terminal cannot be waited for otherwise, and heartbeats continue.
         std::thread::spawn(move || {
-            let _ = events.send(CoordinatorEvent::Agreed(question.ask()));
+            let order = if question.ask() { OperatorOrder::Go } else { OperatorOrder::Stop };
+            let _ = events.send(CoordinatorEvent::Decided(order));
         });
     }
 
@@ -525,31 +487,20 @@ impl<'c> Coordinator<'c> {
     }
 
     fn show_progress(&mut self) {
-        let Self { machine, heard, began, pass, terminal, board, .. } = self;
+        let Self { machine, began, pass, terminal, board, .. } = self;
         terminal.progress(pass.folder.path(), || {
             let standings = pass.hosts.iter().filter_map(|host| {
                 let state = machine.state(host)?;
-                let is_silent = state == HostState::Lost || !machine.is_alive(host);
-                let silent = heard.get(host).filter(|_| is_silent && !is_out(state));
-                let silent = silent.map(|heard| Nanos::from(heard.elapsed()));
+                // A host that has ended in order or takes no part may be silent.
+                let is_awaited = !state.is_final() && !machine.is_alive(host);
+                let is_silent = state == HostState::Lost || is_awaited;
+                let silent = machine.silence(host).filter(|_| is_silent);
                 Some(HostStanding { host, state, silent })
             });
             let name = pass.folder.manifest.name.as_str();
             board.document((&pass.campaign, name, began.elapsed().into()), standings, now())
         });
     }
-}
-
-/// True for a host that has ended in order, or takes no part: nothing is awaited from it.
-fn is_out(state: HostState) -> bool {
-    state.is_final() && state != HostState::Lost
-}
-
-fn relays_by_host(regions: &[LaunchedRelay]) -> BTreeMap<String, String> {
-    let pairs = regions.iter().flat_map(|region| {
-        region.hosts.iter().map(|host| (host.clone(), region.relay.name.clone()))
-    });
-    pairs.collect()
 }
 
 fn sync_run(folder: &CampaignFolder, host: &str, run: &str) -> Result<(), CommandError> {

@@ -274,6 +274,7 @@ mod tests {
     use durio_record::fleet::HostState;
 
     use super::*;
+    use crate::tests::plan_with;
 
     fn host(name: &str, durio: &str, (free, offset_ns): (u64, i64)) -> CheckedHost {
         let facts = HostFacts {
@@ -344,14 +345,9 @@ mod tests {
 
     #[test]
     fn a_host_whose_time_of_day_is_more_than_a_second_off_is_warned_of() {
-        let plan = |epoch_ns| durio_agree::message::PlanSummary {
-            facts: Some(Box::new(HostFacts {
-                durio: env!("CARGO_PKG_VERSION").to_owned(),
-                fleet: env!("CARGO_PKG_VERSION").to_owned(),
-                epoch_ns,
-                ..HostFacts::default()
-            })),
-            ..Default::default()
+        let plan = |epoch_ns| {
+            let [durio, fleet] = [(); 2].map(|()| env!("CARGO_PKG_VERSION").to_owned());
+            plan_with("", HostFacts { durio, fleet, epoch_ns, ..HostFacts::default() })
         };
         let now = Nanos::new(MonotonicClock.now().0);
         let clock = Some(durio_agree::clock::ClockEstimate::new(now, now, now, None));
@@ -372,8 +368,7 @@ mod tests {
             epoch_ns: 3_602_000_000_000,
             ..HostFacts::default()
         };
-        let facts = Some(Box::new(facts));
-        let plan = durio_agree::message::PlanSummary { facts, ..Default::default() };
+        let plan = plan_with("", facts);
         let now = Nanos::new(MonotonicClock.now().0);
         let clock = Some(durio_agree::clock::ClockEstimate::new(now, now, now, None));
         let host = RehearsedHost { name: "db".to_owned(), plan, clock };

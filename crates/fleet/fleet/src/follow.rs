@@ -2,8 +2,9 @@
 //! more: what was appended since the last look, as a report for the coordinator.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::PathBuf;
 
 use durio_agree::live::{HISTOGRAMS_MAX, LiveOperation, LiveReport, LiveStream};
@@ -158,8 +159,8 @@ fn read_entry(line: &[u8]) -> Option<(String, String)> {
 #[derive(Debug)]
 struct GrowingFile {
     name: &'static str,
-    /// Device and inode of the followed file.
-    identity: Option<(u64, u64)>,
+    /// Opened once, until it is replaced.
+    file: Option<File>,
     offset: u64,
     /// The offset is within a line.
     is_in_line: bool,
@@ -167,24 +168,32 @@ struct GrowingFile {
 
 impl GrowingFile {
     fn new(name: &'static str) -> Self {
-        Self { name, identity: None, offset: 0, is_in_line: false }
+        Self { name, file: None, offset: 0, is_in_line: false }
     }
 
     /// The whole lines that were appended since the last call. A file that was replaced or cut is read
     /// from its begin.
     fn read_lines(&mut self, folder: &Folder) -> io::Result<Vec<u8>> {
-        let mut file = folder.open_file(self.name)?;
-        let facts = file.metadata()?;
-        let identity = Some((facts.dev(), facts.ino()));
-        if self.identity != identity || facts.len() < self.offset {
-            (self.identity, self.offset, self.is_in_line) = (identity, 0, false);
+        let known = self.file.take().and_then(|file| Some((file.metadata().ok()?, file)));
+        // An open file that has no name any more was replaced.
+        let (facts, file) = match known.filter(|(facts, _)| facts.nlink() > 0) {
+            Some(known) => known,
+            None => {
+                (self.offset, self.is_in_line) = (0, false);
+                let file = folder.open_file(self.name)?;
+                (file.metadata()?, file)
+            }
+        };
+        let (file, end) = (self.file.insert(file), facts.len());
+        if end < self.offset {
+            (self.offset, self.is_in_line) = (0, false);
         }
-        if facts.len() - self.offset > READ_MAX {
-            (self.offset, self.is_in_line) = (facts.len() - READ_MAX, true);
+        if end - self.offset > READ_MAX {
+            (self.offset, self.is_in_line) = (end - READ_MAX, true);
         }
-        file.seek(SeekFrom::Start(self.offset))?;
-        let mut bytes = Vec::new();
-        file.take(READ_MAX).read_to_end(&mut bytes)?;
+        let length = usize::try_from(end - self.offset).map_err(io::Error::other)?;
+        let mut bytes = vec![0; length];
+        file.read_exact_at(&mut bytes, self.offset)?;
         let is_end = |byte: &u8| *byte == b'\n';
         let Some(end) = bytes.iter().rposition(is_end) else {
             // The rest of a line is awaited, unless there is too much of it.

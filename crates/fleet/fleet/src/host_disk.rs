@@ -53,7 +53,9 @@ pub(crate) fn now() -> Nanos {
 pub(crate) fn take_lock(fleet: &Folder, campaign: &str) -> io::Result<Result<HostLock, String>> {
     let lock = fleet.own_folder_or_make(LOCK_FOLDER)?;
     if lock.try_lock()? {
-        let machine = lock_machine(campaign)?;
+        // Hosts of a test share a network namespace, and have an ID each.
+        let id = fs::read_to_string("/etc/machine-id").unwrap_or_default();
+        let machine = lock_as(id.trim(), campaign)?;
         lock.replace(HOLDER_FILE, campaign.as_bytes())?;
         return Ok(machine.map(|machine| (lock, machine)));
     }
@@ -69,15 +71,6 @@ pub(crate) fn take_lock(fleet: &Folder, campaign: &str) -> io::Result<Result<Hos
 type MachineLock = Vec<UnixListener>;
 
 /// An error names the campaign that has the lock.
-///
-/// # Errors
-/// If a socket cannot be made.
-fn lock_machine(campaign: &str) -> io::Result<Result<MachineLock, String>> {
-    // Hosts of a test share a network namespace, and have an ID each.
-    let id = fs::read_to_string("/etc/machine-id").unwrap_or_default();
-    lock_as(id.trim(), campaign)
-}
-
 fn lock_as(machine_id: &str, campaign: &str) -> io::Result<Result<MachineLock, String>> {
     let machine: String = "durio-fleet-".chars().chain(machine_id.chars().take(32)).collect();
     let Some(named) = bind(&format!("{machine}.{campaign}"))? else {
@@ -191,25 +184,11 @@ mod tests {
     use durio_record::fleet::HostState;
 
     use super::*;
-    use crate::invitation::HostBus;
+    use crate::tests::invitation;
 
     #[test]
     fn the_first_key_of_a_campaign_is_the_only_one_until_it_ends() {
-        let bus = HostBus {
-            address: "nats://127.0.0.1:4222".to_owned(),
-            authority: None,
-            is_site: false,
-        };
-        let invitation = Invitation {
-            campaign: "0123456789abcdef0123456789abcdef".to_owned(),
-            host: "db-7".to_owned(),
-            coordinator: "UFIRST".to_owned(),
-            bus,
-            run: None,
-            targets: Vec::new(),
-            is_joined: false,
-            region: None,
-        };
+        let invitation = Invitation { coordinator: "UFIRST".to_owned(), ..invitation() };
         let memory = |key: Option<&str>| HostMemory {
             coordinator: key.map(str::to_owned),
             ..HostMemory::default()
@@ -264,6 +243,8 @@ mod tests {
     fn a_lock_without_a_campaign_is_another_users() {
         let id = random_token();
         let _other = bind(&format!("durio-fleet-{id}")).unwrap().unwrap();
+        // Any user can choose a name; one that no campaign has is not shown.
+        let _named = bind(&format!("durio-fleet-{id}.<b>")).unwrap().unwrap();
         let refused = lock_as(&id, &random_token()).unwrap().map(|_| ());
         assert_eq!(refused, Err("of another user".to_owned()));
     }

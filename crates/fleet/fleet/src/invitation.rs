@@ -7,6 +7,7 @@ use durio_record::fleet::check_name;
 use serde::{Deserialize, Serialize};
 
 use crate::launch::{HostTarget, LaunchSettings};
+use crate::programs::last_line;
 
 /// Far above a hundred targets with long paths.
 pub(crate) const LINE_BYTES_MAX: u64 = 256 << 10;
@@ -41,11 +42,24 @@ pub(crate) struct RelayRegion {
     pub(crate) is_known: bool,
 }
 
-/// A line of a relay: what a host of its region has replied.
+/// What a host has answered to its invitation; a relay writes a line for each answer in its region.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct RegionReply {
+pub(crate) struct HostAnswer {
     pub(crate) host: String,
     pub(crate) reply: JoinReply,
+    /// What helps, if the host cannot be reached.
+    #[serde(skip)]
+    pub(crate) hint: Option<&'static str>,
+}
+
+impl HostAnswer {
+    pub(crate) fn key(host: String, key: String) -> Self {
+        Self { host, reply: JoinReply::Key(key), hint: None }
+    }
+
+    pub(crate) fn refused(host: String, reason: String, hint: Option<&'static str>) -> Self {
+        Self { host, reply: JoinReply::Refused(reason), hint }
+    }
 }
 
 /// How a host reaches the bus.
@@ -59,13 +73,39 @@ pub(crate) struct HostBus {
     pub(crate) is_site: bool,
 }
 
-/// The first line that a host writes.
+/// The first line of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SessionGreeting {
+    #[serde(flatten)]
+    pub(crate) reply: JoinReply,
+    /// The version of a relay; hosts name theirs in each status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) version: Option<String>,
+}
+
+/// What a host or a relay says to an invitation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum JoinReply {
     /// The host's public key.
     Key(String),
     Refused(String),
+}
+
+impl SessionGreeting {
+    pub(crate) fn of_relay(reply: JoinReply) -> Self {
+        Self { reply, version: Some(env!("CARGO_PKG_VERSION").to_owned()) }
+    }
+}
+
+impl JoinReply {
+    /// As a user can read it: a reason is cut, as the words of ssh are.
+    pub(crate) fn bounded(self) -> Self {
+        match self {
+            Self::Key(key) => Self::Key(key),
+            Self::Refused(reason) => Self::Refused(last_line(reason.as_bytes())),
+        }
+    }
 }
 
 impl Invitation {
@@ -104,23 +144,7 @@ pub(crate) fn line_of(value: &impl Serialize) -> Result<Vec<u8>, CommandError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn bus(address: &str) -> HostBus {
-        HostBus { address: address.to_owned(), authority: None, is_site: false }
-    }
-
-    fn invitation() -> Invitation {
-        Invitation {
-            campaign: "0123456789abcdef0123456789abcdef".to_owned(),
-            host: "db-7".to_owned(),
-            coordinator: "U".to_owned(),
-            bus: bus("nats://127.0.0.1:4222"),
-            run: None,
-            targets: vec!["data=/srv/x".parse().unwrap()],
-            is_joined: false,
-            region: None,
-        }
-    }
+    use crate::tests::invitation;
 
     #[test]
     fn an_invitation_is_read_as_it_was_sent() {
@@ -167,7 +191,8 @@ mod tests {
             ("nats://10.0.0.1:4222", false),
             ("tls://user:secret@10.0.0.1:4222", false),
         ] {
-            let changed = Invitation { bus: bus(address), ..invitation() };
+            let bus = HostBus { address: address.to_owned(), authority: None, is_site: false };
+            let changed = Invitation { bus, ..invitation() };
             let parsed = Invitation::parse(&changed.line().unwrap());
             assert_eq!(parsed.is_ok(), is_accepted, "{address}");
         }

@@ -13,41 +13,37 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use durio_agree::bus_rights::{CALL_ALL, call_subject, reply_subject};
 use durio_agree::host_file::{self, HOST_FILE};
 use durio_agree::host_list;
+use durio_agree::host_name::SshHost;
 use durio_agree::message::signable;
 use durio_agree::sign::{SigningKey, verify};
-use durio_command::{CommandError, error_chain, own_program};
+use durio_command::{CommandError, error_chain};
 use durio_observe::read_host;
 use rustix::fs::{FileType, fstat};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::JoinHandle;
-use tokio::time::{interval, sleep, timeout};
+use tokio::time::{interval, sleep};
 
 use crate::bus::{BusAccess, BusEvent, BusLink, SignIn, reconnect_delay};
 use crate::campaign_bus::HOST_CREDENTIALS;
 use crate::carrier;
 use crate::invitation::{HostBus, Invitation, JoinReply, LINE_BYTES_MAX};
-use crate::programs::StopSignals;
+use crate::launch::Launcher;
+use crate::programs::{StopSignals, runtime};
 use crate::secrets::{key_in, read_secret};
+use crate::session::Sessions;
 use crate::words::remark;
 
 /// The authority of the host's bus. Places that no message can change.
 const HOST_AUTHORITY: &str = "/etc/durio/bus-ca.pem";
 /// A coordinator that has not called for this long is gone, and its agent decides when to end.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
-/// Between two sessions of one campaign.
-const AGAIN_AFTER: Duration = Duration::from_secs(5);
-const REPLY_MAX: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// One campaign runs; others are told so.
 const SESSIONS_MAX: usize = 8;
@@ -130,9 +126,8 @@ pub(crate) fn join(arguments: &JoinArguments) -> Result<(), CommandError> {
     let stays = fstat(io::stdin())
         .is_ok_and(|facts| FileType::from_raw_mode(facts.st_mode) == FileType::CharacterDevice);
     if stays {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let host = JoiningHost::read(arguments.name.clone())?;
-        return runtime.map_err(CommandError::cannot)?.block_on(stay(host, &arguments.name));
+        return runtime()?.block_on(stay(host, &arguments.name));
     }
     match &arguments.name {
         None => carrier::join(),
@@ -143,7 +138,7 @@ pub(crate) fn join(arguments: &JoinArguments) -> Result<(), CommandError> {
 
 /// Who this host is on its bus.
 struct JoiningHost {
-    name: String,
+    host: SshHost,
     key: SigningKey,
     bus: HostBus,
 }
@@ -163,11 +158,10 @@ impl JoiningHost {
             missing(format!("{HOST_FILE} names no bus")).hint("bus = \"tls://HOST:PORT\"")
         })?;
         let name = name.or(file.name).or_else(|| read_host().hostname).unwrap_or_default();
-        if host_list::parse_name(&name).is_none() {
-            let text = format!("'{name}' is not a name of one host");
-            return Err(CommandError::cannot_measure(text)
-                .hint(format!("name = \"NAME\" in {HOST_FILE}, or --name")));
-        }
+        let host = host_list::parse_name(&name).ok_or_else(|| {
+            CommandError::cannot_measure(format!("'{name}' is not a name of one host"))
+                .hint(format!("name = \"NAME\" in {HOST_FILE}, or --name"))
+        })?;
         let credentials = Path::new(HOST_CREDENTIALS);
         if !credentials.exists() {
             return Err(missing(format!("this host has no credentials {HOST_CREDENTIALS}")));
@@ -181,15 +175,17 @@ impl JoiningHost {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             text => Some(text.map_err(|error| CommandError::io("read", path, error))?),
         };
-        Ok(Self { name, key, bus: HostBus { address, authority, is_site: true } })
+        Ok(Self { host, key, bus: HostBus { address, authority, is_site: true } })
     }
 
     async fn connect(&self) -> Result<(BusLink, UnboundedReceiver<BusEvent>), CommandError> {
-        let sign_in = SignIn::File(Path::new(HOST_CREDENTIALS));
-        let authority = self.bus.authority.as_ref().map(|_| HOST_AUTHORITY.into());
-        let access = BusAccess::new(self.bus.address.clone(), authority, sign_in).at_site();
-        let subjects = [CALL_ALL.to_owned(), call_subject(&self.name)];
-        BusLink::connect_with_inbox(&access, &self.name, &subjects).await
+        let access = BusAccess {
+            address: self.bus.address.clone(),
+            authority: self.bus.authority.as_ref().map(|_| HOST_AUTHORITY.into()),
+            sign_in: SignIn::File(Path::new(HOST_CREDENTIALS)),
+        };
+        let subjects = [CALL_ALL.to_owned(), call_subject(&self.host.name)];
+        BusLink::connect_with_inbox(&access, &self.host.name, &subjects).await
     }
 }
 
@@ -199,16 +195,9 @@ struct HostSession {
     coordinator: String,
     /// When it called last.
     heard: Instant,
-    again_at: Instant,
     reply: Option<JoinReply>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for HostSession {
-    fn drop(&mut self) {
-        // Its agent knows by that, and stays as long as its run needs it.
-        self.task.abort();
-    }
+    /// Without it the agent stays as long as its run needs it.
+    _session: Sessions,
 }
 
 type SessionReply = (String, JoinReply);
@@ -231,7 +220,7 @@ async fn stay(host: JoiningHost, name: &Option<String>) -> Result<(), CommandErr
         };
         let text = match connected {
             Ok((link, mut inbox)) => {
-                let (name, address) = (&standing.host.name, &standing.host.bus.address);
+                let (name, address) = (standing.name(), &standing.host.bus.address);
                 remark(&format!("durio: {name} has joined {address}"));
                 attempts = 0;
                 told.clear();
@@ -261,6 +250,10 @@ async fn stay(host: JoiningHost, name: &Option<String>) -> Result<(), CommandErr
 }
 
 impl Standing {
+    fn name(&self) -> &str {
+        &self.host.host.name
+    }
+
     /// Returns when the link breaks.
     async fn serve(
         &mut self,
@@ -272,7 +265,8 @@ impl Standing {
         loop {
             tokio::select! {
                 event = inbox.recv() => match event {
-                    Some(BusEvent::Message { subject, bytes }) => {
+                    Some(BusEvent::Message(message)) => {
+                        let (subject, bytes) = message.open();
                         if let Some(reply) = self.hear(&subject, &bytes) {
                             self.send(link, &reply).await;
                         }
@@ -281,6 +275,9 @@ impl Standing {
                     Some(BusEvent::Up(false)) | None => return,
                 },
                 Some((campaign, reply)) = replies.recv() => {
+                    if let JoinReply::Refused(reason) = &reply {
+                        remark(&format!("durio: {reason}"));
+                    }
                     if let Some(session) = self.sessions.get_mut(&campaign) {
                         session.reply = Some(reply.clone());
                         self.send(link, &self.reply(campaign, reply)).await;
@@ -295,19 +292,19 @@ impl Standing {
 
     async fn send(&self, link: &BusLink, reply: &HostReply) {
         match SignedText::encode(reply, &self.host.key) {
-            Ok(bytes) => link.publish(reply_subject(&self.host.name), bytes).await,
+            Ok(bytes) => link.publish(reply_subject(self.name()), bytes).await,
             Err(error) => remark(&format!("durio: {}", error_chain(&error))),
         }
     }
 
     fn reply(&self, campaign: String, reply: JoinReply) -> HostReply {
-        HostReply::Campaign { campaign, host: self.host.name.clone(), reply }
+        HostReply::Campaign { campaign, host: self.name().to_owned(), reply }
     }
 
     /// What to say to a message of the bus.
     fn hear(&mut self, subject: &str, bytes: &[u8]) -> Option<HostReply> {
         if subject == CALL_ALL {
-            return Some(HostReply::Here { host: self.host.name.clone() });
+            return Some(HostReply::Here { host: self.name().to_owned() });
         }
         let (call, key): (HostCall, String) = SignedText::decode(bytes)?;
         let (campaign, host) = match &call {
@@ -315,7 +312,7 @@ impl Standing {
             HostCall::Over { campaign, host } => (campaign, host),
         };
         // One for another host, which a server that was broken into sends here.
-        if *host != self.host.name || is_by_other(&self.sessions, campaign, &key) {
+        if host != self.name() || is_by_other(&self.sessions, campaign, &key) {
             return None;
         }
         let campaign = campaign.clone();
@@ -341,27 +338,28 @@ impl Standing {
         Ok(None)
     }
 
-    /// Starts a session, or repeats the reply of the one that is there.
+    /// Starts a session, which is made again when it breaks, or repeats its reply.
     fn join(&mut self, invitation: Invitation) -> Result<Option<JoinReply>, CommandError> {
         let (campaign, now) = (invitation.campaign.clone(), Instant::now());
         let coordinator = invitation.coordinator.clone();
         if let Some(session) = self.sessions.get_mut(&campaign) {
             session.heard = now;
-            if !session.task.is_finished() || now < session.again_at {
-                return Ok(session.reply.clone());
-            }
-        } else if self.sessions.len() >= SESSIONS_MAX {
+            return Ok(session.reply.clone());
+        }
+        if self.sessions.len() >= SESSIONS_MAX {
             let text = format!("this host is called to {SESSIONS_MAX} campaigns already");
             return Err(CommandError::cannot_measure(text));
         }
         // Its own bus, whatever the coordinator calls it.
         let bus = self.host.bus.clone();
         let invitation = Invitation { bus, is_joined: true, region: None, ..invitation };
-        let line = invitation.line()?;
-        Invitation::parse(&line)?;
-        let task = tokio::spawn(hold_session(line, campaign.clone(), self.events.clone()));
-        let again_at = now + AGAIN_AFTER;
-        let session = HostSession { coordinator, heard: now, again_at, reply: None, task };
+        Invitation::parse(&invitation.line()?)?;
+        let (events, of) = (self.events.clone(), campaign.clone());
+        let mut session = Sessions::new(Launcher::here(), move |answer| {
+            let _ = events.send((of.clone(), answer.reply));
+        });
+        session.invite((self.host.host.clone(), true), invitation);
+        let session = HostSession { coordinator, heard: now, reply: None, _session: session };
         self.sessions.insert(campaign, session);
         Ok(None)
     }
@@ -383,57 +381,27 @@ fn check_coordinator(file: &Path, key: &str) -> Result<(), CommandError> {
     }
 }
 
-/// Hands the invitation on, and holds the session until the agent ends or this is aborted.
-async fn hold_session(line: Vec<u8>, campaign: String, events: UnboundedSender<SessionReply>) {
-    let reply = match start_session(&line).await {
-        Ok((mut child, input, reply)) => {
-            let _ = events.send((campaign, reply));
-            let _ = child.wait().await;
-            // Its stdin is the session.
-            drop(input);
-            return;
-        }
-        Err(error) => JoinReply::Refused(error_chain(&error)),
-    };
-    let _ = events.send((campaign, reply));
-}
-
-async fn start_session(line: &[u8]) -> Result<(Child, ChildStdin, JoinReply), CommandError> {
-    let program = own_program()?;
-    let mut child = Command::new(&program)
-        .arg("join")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        // Ctrl-C is for this process, which ends its sessions.
-        .process_group(0)
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|error| CommandError::io("start", &program, error))?;
-    let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-        return Err(CommandError::cannot_measure("durio-fleet join has no streams"));
-    };
-    let mut reply = Vec::new();
-    let spoken = timeout(REPLY_MAX, async {
-        input.write_all(line).await?;
-        let mut lines = BufReader::new(output.take(LINE_BYTES_MAX));
-        lines.read_until(b'\n', &mut reply).await
-    });
-    match spoken.await {
-        Ok(Ok(_)) => {}
-        Ok(Err(error)) => return Err(CommandError::io("talk to", &program, error)),
-        Err(_) => {
-            let text = format!("the agent gives no answer in {} s", REPLY_MAX.as_secs());
-            return Err(CommandError::cannot_measure(text));
-        }
-    }
-    let reply = serde_json::from_slice(&reply)
-        .map_err(|_| CommandError::cannot_measure("durio-fleet join ended without a reply"))?;
-    Ok((child, input, reply))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::invitation;
+
+    fn standing() -> Standing {
+        let address = "tls://127.0.0.1:4222".to_owned();
+        let bus = HostBus { address, authority: None, is_site: true };
+        let host = host_list::parse_name("db1").unwrap();
+        let host = JoiningHost { host, key: SigningKey::generate(), bus };
+        Standing { host, sessions: BTreeMap::new(), events: unbounded_channel().0 }
+    }
+
+    fn session(coordinator: &str) -> HostSession {
+        HostSession {
+            coordinator: coordinator.to_owned(),
+            heard: Instant::now(),
+            reply: None,
+            _session: Sessions::new(Launcher::here(), |_| {}),
+        }
+    }
 
     fn over() -> HostCall {
         HostCall::Over { campaign: "7f".to_owned(), host: "db1".to_owned() }
@@ -471,13 +439,37 @@ mod tests {
 
     #[test]
     fn a_coordinator_cannot_use_or_end_the_session_of_another() {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let (now, task) = (Instant::now(), runtime.spawn(async {}));
-        let coordinator = "UA".to_owned();
-        let session = HostSession { coordinator, heard: now, again_at: now, reply: None, task };
-        let sessions = BTreeMap::from([("7f".to_owned(), session)]);
+        let sessions = BTreeMap::from([("7f".to_owned(), session("UA"))]);
         assert!(is_by_other(&sessions, "7f", "UB"));
         assert!(!is_by_other(&sessions, "7f", "UA") && !is_by_other(&sessions, "8f", "UB"));
+    }
+
+    #[test]
+    fn a_call_that_is_meant_for_another_host_has_no_reply() {
+        let (mut standing, key) = (standing(), SigningKey::generate());
+        let mut reply = |host: &str| {
+            let call = HostCall::Over { campaign: "7f".to_owned(), host: host.to_owned() };
+            standing.hear("j.to.db1", &SignedText::encode(&call, &key).unwrap())
+        };
+        assert!(reply("db2").is_none());
+        // By a coordinator that no host file names.
+        let refused = reply("db1").unwrap();
+        let is_refused =
+            matches!(refused, HostReply::Campaign { reply: JoinReply::Refused(_), .. });
+        assert!(is_refused, "{refused:?}");
+    }
+
+    #[test]
+    fn a_host_is_called_to_eight_campaigns_at_most() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _context = runtime.enter();
+        let mut standing = standing();
+        standing.sessions.extend((0..8).map(|number| (number.to_string(), session("UA"))));
+        let sentence = error_chain(&standing.join(invitation()).unwrap_err());
+        assert_eq!(sentence, "this host is called to 8 campaigns already");
+        standing.sessions.pop_first();
+        assert_eq!(standing.join(invitation()).unwrap(), None);
+        assert_eq!(standing.sessions.len(), 8);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use durio_agree::host_list;
 use durio_agree::host_name::{HostList, SshHost};
 use durio_base::Bytes;
 use durio_block::{open_input, read_bounded};
-use durio_command::CommandError;
+use durio_command::{CommandError, own_program};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt as _;
@@ -29,6 +29,8 @@ use crate::programs::output_of;
 /// [`LaunchSettings`] for a later process, in the folder of the campaign.
 pub(crate) const LAUNCH_FILE: &str = "launch.json";
 const LAUNCH_BYTES_MAX: Bytes = Bytes::from_mib(16);
+/// Between two sessions that a host has with itself for one campaign.
+const HERE_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 /// How the hosts are reached, and what each of them runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,16 +136,6 @@ pub(crate) enum LaunchVia {
     Slurm,
     /// Hosts that stay on the bus.
     Joined,
-}
-
-impl LaunchVia {
-    pub(crate) fn program(self) -> &'static str {
-        match self {
-            // Those that joined have no session.
-            Self::Ssh | Self::Joined => "ssh",
-            Self::Slurm => "srun",
-        }
-    }
 }
 
 /// The nodes of the allocation in which this process runs.
@@ -289,7 +281,7 @@ impl PushedPrograms {
         let read = |path: &Path| {
             std::fs::read(path).map_err(|error| CommandError::io("read", path, error))
         };
-        let agent = read(&durio_command::own_program()?)?;
+        let agent = read(&own_program()?)?;
         let durio = read(&crate::programs::durio()?)?;
         let (first, second) = (Sha256::digest(&agent), Sha256::digest(&durio));
         let header = format!("{} {} {first:x} {second:x}\n", agent.len(), durio.len());
@@ -320,17 +312,32 @@ impl Launcher {
         })
     }
 
+    /// For a host that stays on a bus: sessions with itself.
+    pub(crate) fn here() -> Self {
+        Self {
+            via: LaunchVia::Joined,
+            ssh_config: None,
+            tunnel: None,
+            programs: None,
+            starting: Semaphore::new(1),
+            lost_after: HERE_AGAIN_AFTER,
+        }
+    }
+
     /// Starts a command of durio-fleet on a host.
     pub(crate) fn command(&self, (host, port): (&SshHost, u16), word: &str) -> Command {
         let mut command = match self.via {
-            LaunchVia::Ssh | LaunchVia::Joined => self.ssh(host, port),
+            LaunchVia::Ssh => self.ssh(host, port),
             LaunchVia::Slurm => self.srun(host),
+            // PATH has it as well, where the system does not say which program this is.
+            LaunchVia::Joined => Command::new(own_program().unwrap_or("durio-fleet".into())),
         };
         match (&self.programs, self.via) {
+            (_, LaunchVia::Joined) => command.arg(word),
             (Some(_), LaunchVia::Slurm) => command.args(["sh", "-c", &pushed(word)]),
             (None, LaunchVia::Slurm) => command.args(["durio-fleet", word]),
-            (Some(_), _) => command.arg(pushed(word)),
-            (None, _) => command.arg(format!("durio-fleet {word}")),
+            (Some(_), LaunchVia::Ssh) => command.arg(pushed(word)),
+            (None, LaunchVia::Ssh) => command.arg(format!("durio-fleet {word}")),
         };
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Ctrl-C is for the coordinator, which ends the hosts in order.

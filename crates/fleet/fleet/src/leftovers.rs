@@ -1,5 +1,5 @@
-//! What campaigns leave on a host: folders that were not removed at their end, and programs that were
-//! copied for them.
+//! What campaigns leave on a host: folders that were not removed at their end, programs that were copied
+//! for them, and the folders of relays that were killed.
 
 use std::env;
 use std::ffi::OsString;
@@ -31,9 +31,13 @@ const PROGRAMS: [&str; 2] = ["durio-fleet", "durio"];
 /// In the campaign's folder: where its copied programs are.
 const PROGRAMS_FILE: &str = "programs";
 const PATH_BYTES_MAX: Bytes = Bytes::from_kib(8);
-/// Another agent has the list of campaigns that ended for milliseconds, or for the time of a slow disk.
-const LIST_TRIES: u32 = 200;
-const LIST_EVERY: Duration = Duration::from_millis(20);
+/// The beginning of the names of relays' folders, among temporary files.
+pub(crate) const RELAY_FOLDER: &str = "durio-relay-";
+/// A relay locks its folder long before the folder has this age.
+const UNLOCKED_MAX: Duration = Duration::from_secs(60);
+/// Another process has a list for milliseconds, or for the time of a slow disk.
+const LOCK_TRIES: u32 = 200;
+const LOCK_EVERY: Duration = Duration::from_millis(20);
 
 /// Removes the folders of campaigns that were collected, or to which nothing has happened for 30 days.
 pub(crate) fn remove_old_campaigns(fleet: &Folder) -> io::Result<()> {
@@ -68,14 +72,34 @@ pub(crate) fn is_over(memory: &HostMemory, age: Duration) -> bool {
 pub(crate) fn end_campaign(fleet: &Folder, name: &str) -> io::Result<()> {
     // The agents of two campaigns may end at the same time, and each writes the whole list.
     let lock = Folder::open(fleet.path())?;
-    let mut tries = 0..LIST_TRIES;
-    while !lock.try_lock()? {
-        tries.next().ok_or(io::ErrorKind::WouldBlock)?;
-        thread::sleep(LIST_EVERY);
-    }
+    await_lock(&lock)?;
     EndedCampaigns::open(fleet)
         .and_then(|mut ended| ended.end(fleet, name))
         .map_err(|error| io::Error::other(error_chain(&error)))
+}
+
+/// Waits a while for the lock of a folder in which another process writes a list.
+pub(crate) fn await_lock(folder: &Folder) -> io::Result<()> {
+    let mut tries = 0..LOCK_TRIES;
+    while !folder.try_lock()? {
+        tries.next().ok_or(io::ErrorKind::WouldBlock)?;
+        thread::sleep(LOCK_EVERY);
+    }
+    Ok(())
+}
+
+/// Removes the folders of this user's relays that were killed. A relay that lives has locked its own.
+pub(crate) fn remove_dead_relays(parent: &Path) -> io::Result<()> {
+    let parent = Folder::open(parent)?;
+    let is_relay = |name: &OsString| name.as_bytes().starts_with(RELAY_FOLDER.as_bytes());
+    for name in parent.names()?.into_iter().filter(is_relay) {
+        // Other users and other relays make and remove theirs at any time.
+        let Ok(Some(folder)) = parent.own_folder(&name) else { continue };
+        if folder.is_own()? && folder.age()? > UNLOCKED_MAX && folder.try_lock()? {
+            parent.remove_own_folder(&name)?;
+        }
+    }
+    Ok(())
 }
 
 /// Takes over the programs of this process, if a session has copied them for its own time: the run may
@@ -230,6 +254,45 @@ mod tests {
     }
 
     #[test]
+    fn the_folder_of_a_relay_that_was_killed_is_removed_and_those_of_living_and_other_ones_stay() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = |name: &str, seconds: u64| {
+            let path = directory.path().join(name);
+            fs::create_dir_all(path.join("bus")).unwrap();
+            fs::write(path.join("bus/nats.conf"), "").unwrap();
+            let modified = SystemTime::now() - Duration::from_secs(seconds);
+            File::open(&path).unwrap().set_modified(modified).unwrap();
+            path
+        };
+        let dead = ["durio-relay-1", "durio-relay-2"].map(|name| folder(name, 61));
+        let living = Folder::open(&folder("durio-relay-3", 3_600)).unwrap();
+        assert!(living.try_lock().unwrap());
+        // Its relay may not have locked it yet.
+        folder("durio-relay-4", 50);
+        let other = folder("durio-other", 3_600);
+        std::os::unix::fs::symlink(&other, directory.path().join("durio-relay-5")).unwrap();
+        fs::write(directory.path().join("durio-relay-6"), "").unwrap();
+        let mut kept: Vec<String> = [3, 4, 5, 6].map(|at| format!("durio-relay-{at}")).into();
+        if rustix::process::geteuid().is_root() {
+            let foreign = folder("durio-relay-7", 3_600);
+            std::os::unix::fs::chown(&foreign, Some(12_345), None).unwrap();
+            kept.push("durio-relay-7".to_owned());
+        }
+        remove_dead_relays(directory.path()).unwrap();
+        let names = fs::read_dir(directory.path()).unwrap();
+        let mut names: Vec<String> =
+            names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        kept.insert(0, "durio-other".to_owned());
+        assert_eq!(names, kept);
+        assert!(dead.iter().all(|path| !path.exists()) && other.join("bus/nats.conf").exists());
+        // Its relay has ended since.
+        drop(living);
+        remove_dead_relays(directory.path()).unwrap();
+        assert!(!directory.path().join("durio-relay-3").exists());
+    }
+
+    #[test]
     fn campaigns_that_end_at_the_same_time_are_all_in_the_list() {
         let directory = tempfile::tempdir().unwrap();
         let fleet = || Folder::open(directory.path()).unwrap();
@@ -255,6 +318,10 @@ mod tests {
         for place in [&installed, &of_session] {
             remove_programs(place).unwrap();
             assert_eq!(fs::read_dir(place).unwrap().count(), 3);
+        }
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&of_session, Some(12_345), None).unwrap();
+            assert_eq!(keep_programs_in(&of_session, &folder).unwrap(), None, "another user's");
         }
         assert!(folder.names().unwrap().is_empty());
     }

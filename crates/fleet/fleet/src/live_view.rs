@@ -407,10 +407,10 @@ mod tests {
     #[test]
     fn metrics_are_families_that_end_and_labels_are_escaped() {
         let mut document = three();
-        document.hosts[1].host = "a\"b\\c".to_owned();
+        document.hosts[1].host = "a\"b\\c\nd".to_owned();
         let text = metrics(&document);
         assert!(text.contains("\ndurio_fleet_hosts 3\n"), "{text}");
-        let silent = "\ndurio_fleet_host_silent_seconds{host=\"a\\\"b\\\\c\"} 4\n";
+        let silent = "\ndurio_fleet_host_silent_seconds{host=\"a\\\"b\\\\c\\nd\"} 4\n";
         assert!(text.contains(silent), "{text}");
         assert!(text.contains("\ndurio_fleet_host_operations_per_second{host=\"db1\"} 1000\n"));
         assert!(text.ends_with("\n# EOF\n"), "{text}");

@@ -20,6 +20,7 @@ mod coordinate;
 mod doctor;
 mod follow;
 mod host_disk;
+mod inbox;
 mod invitation;
 mod joined;
 mod launch;
@@ -37,6 +38,8 @@ mod session;
 mod standing_bus;
 mod status;
 mod terminal;
+#[cfg(test)]
+mod tests;
 mod words;
 
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! The passes of a campaign, one run on each host each, as its record has them; and what a pass that only
 //! plans leaves.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use durio_agree::clock::ClockEstimate;
 use durio_agree::message::PlanSummary;
@@ -85,6 +85,24 @@ fn started(
 }
 
 impl RecordedPass {
+    /// Those of these hosts that are ordered with a label.
+    pub(crate) fn new_ones(
+        label: &str,
+        hosts: &[String],
+        numbers: Range<u32>,
+    ) -> impl Iterator<Item = Self> {
+        let passes = numbers.end;
+        numbers.map(move |number| {
+            let (label, hosts) = (label.to_owned(), hosts.to_vec());
+            Self { label, number, passes, hosts, changes: Vec::new(), events: Vec::new() }
+        })
+    }
+
+    /// True if no process has started it.
+    pub(crate) fn is_new(&self) -> bool {
+        self.events.is_empty()
+    }
+
     pub(crate) fn has_ended(&self) -> bool {
         let is_end = |line: &TimedCampaignEvent| matches!(line.event, CampaignEvent::Ended { .. });
         self.events.last().is_some_and(is_end)
@@ -154,27 +172,12 @@ impl RecordedPass {
     }
 }
 
-/// The plans of hosts that nothing is run of.
-#[derive(Debug, Default)]
-pub(crate) struct Rehearsal(RefCell<Vec<RehearsedHost>>);
-
-/// A host with a plan.
+/// A host with a plan, of which nothing is run.
 #[derive(Debug)]
 pub(crate) struct RehearsedHost {
     pub(crate) name: String,
     pub(crate) plan: PlanSummary,
     pub(crate) clock: Option<ClockEstimate>,
-}
-
-impl Rehearsal {
-    pub(crate) fn add(&self, host: &str, plan: &PlanSummary, clock: Option<ClockEstimate>) {
-        let (name, plan) = (host.to_owned(), plan.clone());
-        self.0.borrow_mut().push(RehearsedHost { name, plan, clock });
-    }
-
-    pub(crate) fn into_hosts(self) -> Vec<RehearsedHost> {
-        self.0.into_inner()
-    }
 }
 
 /// By the whole plan: a host may claim the digest of another's.
@@ -196,30 +199,14 @@ pub(crate) fn plan_groups(
 #[cfg(test)]
 mod tests {
     use durio_agree::message::HostFacts;
-    use durio_record::fleet::{Barrier, CampaignPolicy, LostPolicy};
 
     use super::*;
+    use crate::tests::plan_with;
 
     fn manifest(repeats: u32) -> CampaignManifest {
-        CampaignManifest {
-            schema: 1,
-            campaign: "c".to_owned(),
-            name: "tiny".to_owned(),
-            version: "0.1.0".to_owned(),
-            started: "2026-11-30T10:00:00Z".to_owned(),
-            command: Vec::new(),
-            spec: String::new(),
-            spec_digest: String::new(),
-            hosts: ["db1", "db2", "db3"].map(str::to_owned).into(),
-            policy: CampaignPolicy {
-                barrier: Barrier::Start,
-                lost: LostPolicy::GoOn,
-                hosts_min: 1,
-                repeats,
-                shared: false,
-            },
-            key: None,
-        }
+        let mut manifest = testkit::fleet::manifest(&["db1", "db2", "db3"]);
+        manifest.policy.repeats = repeats;
+        manifest
     }
 
     fn line(at: u64, event: CampaignEvent) -> TimedCampaignEvent {
@@ -237,17 +224,8 @@ mod tests {
     }
 
     fn change(at: u64, host: &str, state: HostState, reason: Option<&str>) -> HostChange {
-        HostChange {
-            at: Nanos::new(at),
-            host: host.to_owned(),
-            state,
-            reason: reason.map(str::to_owned),
-            plan_digest: None,
-            clock: None,
-            run: (state == HostState::Collected).then(|| "run".to_owned()),
-            folder_digest: None,
-            unwritten: 0,
-        }
+        let (at, run) = (Nanos::new(at), (state == HostState::Collected).then(|| "run".to_owned()));
+        HostChange { at, run, ..testkit::fleet::change(host, state, reason) }
     }
 
     #[test]
@@ -322,6 +300,13 @@ mod tests {
     }
 
     #[test]
+    fn the_newest_time_of_a_pass_may_be_that_of_a_host() {
+        let changes = vec![change(7, "db1", HostState::Joined, None)];
+        let passes = split(&manifest(1), changes, vec![start(1, "", 0, &[])]);
+        assert_eq!(passes[0].newest(), Nanos::new(7));
+    }
+
+    #[test]
     fn a_host_that_is_collected_without_a_run_has_none() {
         use HostState::Collected;
         let events = vec![start(1, "", 0, &[]), end(9)];
@@ -340,8 +325,7 @@ mod tests {
     #[test]
     fn what_hosts_say_of_themselves_does_not_part_their_plans_and_the_largest_group_comes_first() {
         let plan = |digest: &str, durio: &str| {
-            let facts = HostFacts { durio: durio.to_owned(), ..HostFacts::default() };
-            PlanSummary { facts: Some(Box::new(facts)), ..PlanSummary::new(digest, Vec::new()) }
+            plan_with(digest, HostFacts { durio: durio.to_owned(), ..HostFacts::default() })
         };
         let hosts = [("a", plan("p", "1")), ("b", plan("q", "1")), ("c", plan("q", "2"))];
         let groups = plan_groups(hosts.map(|(name, plan)| (name.to_owned(), plan)));

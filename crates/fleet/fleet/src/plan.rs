@@ -17,7 +17,8 @@ use crate::campaign::{HostStates, last_states, launch_settings, manifest, named_
 use crate::coordinate::{Pass, coordinate};
 use crate::launch::LaunchSettings;
 use crate::options::{AnswerFormat, FleetPlanArguments, RehearsalOptions};
-use crate::passes::{Rehearsal, RehearsedHost, plan_groups};
+use crate::passes::{RehearsedHost, plan_groups};
+use crate::programs::runtime;
 use crate::secrets::signing_key;
 use crate::terminal::ProgressTerminal;
 use crate::words::{answer, plan_text, word};
@@ -87,7 +88,6 @@ fn rehearse_in(
     let names: Vec<String> = launch.hosts.iter().map(|host| host.name.clone()).collect();
     let manifest = manifest(spec, &names, policy.clone(), key);
     let record = CampaignFolder::create(&folder.join("campaign"), manifest)?;
-    let rehearsal = Rehearsal::default();
     let pass = Pass {
         folder: &record,
         launch,
@@ -98,16 +98,13 @@ fn rehearse_in(
         offset: Nanos::ZERO,
         key,
         is_first: true,
-        rehearsal: Some(&rehearsal),
+        is_rehearsal: true,
         is_agreed: true,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(CommandError::cannot)?;
-    let end = runtime.block_on(coordinate(pass, &mut ProgressTerminal::new(is_quiet)))?;
+    let end = runtime()?.block_on(coordinate(pass, &mut ProgressTerminal::new(is_quiet)))?;
     let states = last_states(&record)?;
-    let hosts = rehearsal.into_hosts();
-    let refusals = refusals(&names, &hosts, &states);
-    Ok((!end.is_interrupted).then_some((hosts, refusals)))
+    let refusals = refusals(&names, &end.rehearsed, &states);
+    Ok((!end.is_interrupted).then_some((end.rehearsed, refusals)))
 }
 
 fn refusals(names: &[String], hosts: &[RehearsedHost], states: &HostStates) -> Refusals {
@@ -222,14 +219,15 @@ mod tests {
         PlanSummary { writes: vec![write], ..PlanSummary::new("p", Vec::new()) }
     }
 
+    fn rehearsed(name: &str, size: u64) -> RehearsedHost {
+        RehearsedHost { name: name.to_owned(), plan: summary(size), clock: None }
+    }
+
     #[test]
     fn hosts_with_the_same_plan_are_one_group_and_refusals_are_listed_by_reason() {
-        let rehearsal = Rehearsal::default();
         // The same digest does not make two plans one.
-        for (host, size) in [("db1", 8), ("db2", 4), ("db3", 4)] {
-            rehearsal.add(host, &summary(size), None);
-        }
-        let hosts = rehearsal.into_hosts();
+        let hosts = [("db1", 8), ("db2", 4), ("db3", 4)];
+        let hosts = hosts.map(|(host, size)| rehearsed(host, size));
         let names = ["db1", "db2", "db3", "db4", "db5"].map(str::to_owned);
         let refused = |reason: &str| (HostState::Refused, Some(reason.to_owned()));
         let states: HostStates = [
@@ -292,9 +290,7 @@ db1: 0 measured steps
     #[test]
     fn a_host_without_a_word_is_refused_for_no_known_reason() {
         let names = ["a", "b"].map(str::to_owned);
-        let rehearsal = Rehearsal::default();
-        rehearsal.add("b", &summary(8), None);
-        let found = refusals(&names, &rehearsal.into_hosts(), &HostStates::new());
+        let found = refusals(&names, &[rehearsed("b", 8)], &HostStates::new());
         let expected = ((HostState::Asked, "no reason is known".to_owned()), vec!["a".to_owned()]);
         assert_eq!(found, Refusals::from([expected]));
     }

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use durio_agree::bus_rights::accept_server;
 use durio_base::visible;
 use durio_command::CommandError;
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Where Debian installs servers; it is not in the PATH of every user.
@@ -70,6 +71,11 @@ pub(crate) fn last_line(output: &[u8]) -> String {
     let line = line.unwrap_or("it failed without a message");
     let line = line.strip_prefix("durio: ").unwrap_or(line);
     visible(&line.chars().take(SHOWN).collect::<String>())
+}
+
+/// With one thread; calls that may wait for a disk are made on others.
+pub(crate) fn runtime() -> Result<Runtime, CommandError> {
+    Builder::new_current_thread().enable_all().build().map_err(CommandError::cannot)
 }
 
 /// Signals that end a campaign in order.

@@ -9,10 +9,7 @@
 //! session, the runs of its hosts go on by their timetable, and the next relay invites them again.
 
 use std::collections::BTreeSet;
-use std::fs::DirBuilder;
-use std::io::{self, BufRead as _, BufReader, Read as _};
-use std::os::unix::fs::DirBuilderExt as _;
-use std::sync::Arc;
+use std::io;
 use std::thread;
 use std::time::Duration;
 
@@ -26,20 +23,19 @@ use durio_agree::sign::{SigningKey, TrustedKeys};
 use durio_block::Folder;
 use durio_command::{CommandError, error_chain, random_token};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::bus::{BusEvent, BusLink};
 use crate::campaign_bus::{CampaignBus, raise_file_limit};
-use crate::carrier::write_out;
+use crate::carrier::{read_invitation, tell};
 use crate::host_disk::now;
 use crate::invitation::{
-    Invitation, JoinReply, REGION_BYTES_MAX, RegionReply, RelayRegion, line_of,
+    HostAnswer, Invitation, JoinReply, REGION_BYTES_MAX, RelayRegion, SessionGreeting,
 };
 use crate::launch::Launcher;
-use crate::programs::StopSignals;
-use crate::session::{LinkEvent, keep};
+use crate::leftovers::{RELAY_FOLDER, remove_dead_relays};
+use crate::programs::{StopSignals, runtime};
+use crate::session::Sessions;
 use crate::words::remark;
 
 /// The time between two probes of a host's clock.
@@ -52,7 +48,7 @@ enum RelayEvent {
     Region(BusEvent),
     /// From the coordinator's bus.
     Coordinator(BusEvent),
-    Link(LinkEvent),
+    Answer(HostAnswer),
     /// The session with the coordinator has ended.
     Over,
 }
@@ -77,14 +73,10 @@ struct Relay {
 /// # Errors
 /// If it is not an invitation to a relay, or the region can have no bus.
 pub(crate) fn relay() -> Result<(), CommandError> {
-    let mut line = Vec::new();
-    let mut input = BufReader::new(io::stdin().lock().take(REGION_BYTES_MAX));
-    input.read_until(b'\n', &mut line).map_err(CommandError::cannot)?;
-    drop(input);
-    let result = Invitation::parse(&line).and_then(serve_region);
+    let result = read_invitation(REGION_BYTES_MAX).and_then(serve_region);
     if let Err(error) = &result {
         // The coordinator shows it to its user, with the name of the relay.
-        tell(&JoinReply::Refused(error_chain(error)));
+        tell(&SessionGreeting::of_relay(JoinReply::Refused(error_chain(error))));
     }
     result
 }
@@ -95,14 +87,19 @@ fn serve_region(mut invitation: Invitation) -> Result<(), CommandError> {
     };
     invitation.bus.check()?;
     raise_file_limit(region.launch.hosts.len())?;
-    let path = std::env::temp_dir().join(format!("durio-relay-{}", random_token()));
-    let made = DirBuilder::new().mode(0o700).create(&path);
-    made.map_err(|error| CommandError::io("make", &path, error))?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let served = runtime.map_err(CommandError::cannot).and_then(|runtime| {
-        let folder = Folder::open(&path).map_err(|error| CommandError::io("open", &path, error))?;
-        runtime.block_on(serve(&invitation, &region, &folder))
+    let parent = std::path::absolute(std::env::temp_dir()).map_err(CommandError::cannot)?;
+    if let Err(error) = remove_dead_relays(&parent) {
+        remark(&format!("durio: cannot remove the folder of a relay that was killed: {error}"));
+    }
+    let path = parent.join(format!("{RELAY_FOLDER}{}", random_token()));
+    let made = Folder::make_own_path(&path).and_then(|folder| {
+        // The next relay does not take it for one that was left.
+        folder.try_lock()?;
+        Ok(folder)
     });
+    let folder = made.map_err(|error| CommandError::io("make", &path, error))?;
+    let served =
+        runtime().and_then(|runtime| runtime.block_on(serve(&invitation, &region, &folder)));
     let _ = std::fs::remove_dir_all(&path);
     served
 }
@@ -121,42 +118,22 @@ async fn serve(
     let to_hosts = Invitation { bus: bus.for_hosts()?, ..invitation.clone() };
     let (events, mut inbox) = unbounded_channel();
     let mut relay = Relay::connect(invitation, region, (key, bus), folder, &events).await?;
-    let (over, is_over) = watch::channel(false);
-    let mut sessions = invite(region, launcher, &to_hosts, &events, &is_over)?;
+    let answers = events.clone();
+    let mut sessions = Sessions::new(launcher, move |answer| {
+        let _ = answers.send(RelayEvent::Answer(answer));
+    });
+    for host in region.launch.own_hosts()? {
+        let invitation = Invitation { host: host.name.clone(), ..to_hosts.clone() };
+        sessions.invite((host, region.is_known), invitation);
+    }
     thread::spawn(move || {
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         let _ = events.send(RelayEvent::Over);
     });
     let result = relay.serve(&mut inbox, &mut signals).await;
-    // Sessions end in order: hosts remove what was copied to them.
-    let _ = over.send(true);
-    while sessions.join_next().await.is_some() {}
+    sessions.end().await;
     relay.bus.stop().await;
     result
-}
-
-/// Starts a session for each host of the region.
-fn invite(
-    region: &RelayRegion,
-    launcher: Launcher,
-    to_hosts: &Invitation,
-    events: &UnboundedSender<RelayEvent>,
-    is_over: &watch::Receiver<bool>,
-) -> Result<JoinSet<()>, CommandError> {
-    let (launcher, mut sessions) = (Arc::new(launcher), JoinSet::new());
-    let (links, mut heard) = unbounded_channel();
-    for host in region.launch.own_hosts()? {
-        let invitation = Invitation { host: host.name.clone(), ..to_hosts.clone() };
-        let (host, is_over) = ((host, region.is_known), is_over.clone());
-        sessions.spawn(keep(launcher.clone(), host, invitation, links.clone(), is_over));
-    }
-    let events = events.clone();
-    tokio::spawn(async move {
-        while let Some(event) = heard.recv().await {
-            let _ = events.send(RelayEvent::Link(event));
-        }
-    });
-    Ok(sessions)
 }
 
 impl Relay {
@@ -196,7 +173,7 @@ impl Relay {
             BusLink::connect(&access, name, &own[1..2], hear_coordinator).await?
         };
         // The coordinator admits this key to its bus.
-        tell(&JoinReply::Key(key.public()));
+        tell(&SessionGreeting::of_relay(JoinReply::Key(key.public())));
         Ok(Self {
             campaign: campaign.clone(),
             name: name.clone(),
@@ -241,27 +218,32 @@ impl Relay {
                 self.is_region_up = is_up;
                 None
             }
-            RelayEvent::Region(BusEvent::Message { subject, bytes }) => {
+            RelayEvent::Region(BusEvent::Message(message)) => {
+                let (subject, bytes) = message.open();
                 self.hear_host(&subject, bytes)
             }
             RelayEvent::Coordinator(BusEvent::Up(is_up)) => Some(RelayInput::Connected(is_up)),
-            RelayEvent::Coordinator(BusEvent::Message { subject, bytes }) => {
+            RelayEvent::Coordinator(BusEvent::Message(message)) => {
+                let (subject, bytes) = message.open();
                 let to = host_behind(&subject).unwrap_or_else(|| self.name.clone());
                 let message = BusMessage::decode(&bytes).ok()?;
                 Some(RelayInput::Coordinator { to, message })
             }
-            RelayEvent::Link(LinkEvent::Key { host, key }) => {
-                // The coordinator gets it as well, and names the host if it is not a key.
-                if self.keys.trust(&host, &key).is_ok() {
-                    self.bus.admit(&host, &key);
+            RelayEvent::Answer(mut answer) => {
+                match &mut answer.reply {
+                    // The coordinator gets it as well, and names the host if it is not a key.
+                    JoinReply::Key(key) => {
+                        if self.keys.trust(&answer.host, key).is_ok() {
+                            self.bus.admit(&answer.host, key);
+                        }
+                    }
+                    JoinReply::Refused(reason) => {
+                        if let Some(hint) = answer.hint {
+                            reason.push_str(&format!("; {hint}"));
+                        }
+                    }
                 }
-                tell(&RegionReply { host, reply: JoinReply::Key(key) });
-                None
-            }
-            RelayEvent::Link(LinkEvent::Unreachable { host, reason, hint }) => {
-                let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
-                let reply = JoinReply::Refused(reason + &hint);
-                tell(&RegionReply { host, reply });
+                tell(&answer);
                 None
             }
             RelayEvent::Over => None,
@@ -279,8 +261,7 @@ impl Relay {
             Ok(message) => Some(RelayInput::Host { host, message }),
             Err(error @ MessageError::Protocol { .. }) => {
                 if self.strangers.insert(host.clone()) {
-                    let reply = JoinReply::Refused(error.to_string());
-                    tell(&RegionReply { host, reply });
+                    tell(&HostAnswer::refused(host, error.to_string(), None));
                 }
                 None
             }
@@ -291,45 +272,34 @@ impl Relay {
 
     async fn feed(&mut self, input: RelayInput) {
         for effect in self.machine.handle(now(), input, &self.keys) {
-            let sent = match effect {
-                // What the client would keep until the bus is back is stale then.
-                RelayEffect::ToHost { .. } if !self.is_region_up => Ok(()),
-                RelayEffect::ToHost { host, message } => {
-                    let subject = message.subject(&Recipient::Host(host));
-                    send(&self.region, subject, &message).await
-                }
-                RelayEffect::ToCoordinator(message) => self.send_up(message).await,
-                RelayEffect::Live(figures) => {
-                    let subject = LiveReport::subject(&self.campaign, &self.name);
-                    self.coordinator.publish(subject, figures).await;
-                    Ok(())
-                }
-            };
-            if let Err(error) = sent {
+            if let Err(error) = self.carry_out(effect).await {
                 remark(&error_chain(&error));
             }
         }
     }
 
-    async fn send_up(&self, mut message: BusMessage) -> Result<(), CommandError> {
-        // Messages of hosts have their signatures.
-        if message.sender == self.name {
-            let bytes = message.signed_bytes().map_err(CommandError::cannot)?;
-            message.signature = Some(self.key.sign(&bytes)?);
-        }
-        send(&self.coordinator, subject_by(&self.name, &message), &message).await
-    }
-}
-
-async fn send(link: &BusLink, subject: String, message: &BusMessage) -> Result<(), CommandError> {
-    let encoded = message.encode().map_err(CommandError::cannot)?;
-    link.publish(subject, encoded).await;
-    Ok(())
-}
-
-/// A line for the coordinator's session. While that takes none, its bus is cut as well.
-fn tell(line: &impl serde::Serialize) {
-    if let Ok(line) = line_of(line) {
-        write_out(&line);
+    async fn carry_out(&self, effect: RelayEffect) -> Result<(), CommandError> {
+        let (link, subject, encoded) = match effect {
+            // What the client would keep until the bus is back is stale then.
+            RelayEffect::ToHost { .. } if !self.is_region_up => return Ok(()),
+            RelayEffect::ToHost { host, message } => {
+                let subject = message.subject(&Recipient::Host(host));
+                (&self.region, subject, message.encode().map_err(CommandError::cannot)?)
+            }
+            RelayEffect::ToCoordinator(message) => {
+                let subject = subject_by(&self.name, &message);
+                // Messages of hosts have their signatures.
+                let encoded = match message.sender == self.name {
+                    true => self.key.encode(message)?,
+                    false => message.encode().map_err(CommandError::cannot)?,
+                };
+                (&self.coordinator, subject, encoded)
+            }
+            RelayEffect::Live(figures) => {
+                (&self.coordinator, LiveReport::subject(&self.campaign, &self.name), figures)
+            }
+        };
+        link.publish(subject, encoded).await;
+        Ok(())
     }
 }

@@ -1,18 +1,21 @@
-//! A session to a host or to a relay, which is made again when it breaks: the invitation goes out on
-//! its stdin, and the reply comes on its stdout.
+//! A session to a host, to a relay, or of a host that stays on a bus with itself. It is made again when
+//! it breaks: the invitation goes out on its stdin, and the answer comes on its stdout.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use durio_agree::host_name::SshHost;
+use durio_agree::message::is_same_release;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Take};
 use tokio::process::{Child, ChildStdin, ChildStdout};
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::invitation::{Invitation, JoinReply, LINE_BYTES_MAX, RegionReply, RelayRegion};
+use crate::invitation::{
+    HostAnswer, Invitation, JoinReply, LINE_BYTES_MAX, RelayRegion, SessionGreeting,
+};
 use crate::launch::Launcher;
 use crate::programs::last_line;
 
@@ -31,13 +34,46 @@ const PORT_MIN: u64 = 20_000;
 const PORT_COUNT: u64 = 12_000;
 const ERRORS_MAX: usize = 8 << 10;
 
-/// News of a session.
-#[derive(Debug)]
-pub(crate) enum LinkEvent {
-    /// The host's public key.
-    Key { host: String, key: String },
-    /// The host cannot be reached, or refuses.
-    Unreachable { host: String, reason: String, hint: Option<&'static str> },
+/// Hears the answers of hosts.
+pub(crate) type HearAnswer = Arc<dyn Fn(HostAnswer) + Send + Sync>;
+
+/// The sessions of a process. Dropped, they end at once.
+pub(crate) struct Sessions {
+    launcher: Arc<Launcher>,
+    hear: HearAnswer,
+    over: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+}
+
+impl Sessions {
+    pub(crate) fn new(
+        launcher: Launcher,
+        hear: impl Fn(HostAnswer) + Send + Sync + 'static,
+    ) -> Self {
+        let (launcher, hear) = (Arc::new(launcher), Arc::new(hear));
+        Self { launcher, hear, over: watch::Sender::new(false), tasks: JoinSet::new() }
+    }
+
+    /// Brings an invitation to a host or a relay, which may be `known` to take part.
+    pub(crate) fn invite(&mut self, host: (SshHost, bool), invitation: Invitation) {
+        let launcher = Arc::clone(&self.launcher);
+        self.spawn(|hear, over| keep(launcher, host, invitation, hear, over));
+    }
+
+    /// Brings invitations in another way, until the second is set.
+    pub(crate) fn spawn<T>(&mut self, task: impl FnOnce(HearAnswer, watch::Receiver<bool>) -> T)
+    where
+        T: Future<Output = ()> + Send + 'static,
+    {
+        self.tasks.spawn(task(Arc::clone(&self.hear), self.over.subscribe()));
+    }
+
+    /// Ends them in order: hosts remove what was copied to them.
+    pub(crate) async fn end(mut self) {
+        // Without a session the receiver is gone.
+        let _ = self.over.send(true);
+        while self.tasks.join_next().await.is_some() {}
+    }
 }
 
 pub(crate) async fn told_over(over: &mut watch::Receiver<bool>) {
@@ -63,11 +99,11 @@ enum Attempt {
 
 /// Keeps a session to a host or a relay until `over` is set. One that was never `known` to take part
 /// gets one attempt.
-pub(crate) async fn keep(
+async fn keep(
     launcher: Arc<Launcher>,
     (host, mut is_known): (SshHost, bool),
     mut invitation: Invitation,
-    events: UnboundedSender<LinkEvent>,
+    hear: HearAnswer,
     mut over: watch::Receiver<bool>,
 ) {
     let (mut failures, mut is_told) = (0, false);
@@ -82,7 +118,7 @@ pub(crate) async fn keep(
         match attempt {
             Attempt::Joined(mut session, key) => {
                 (is_known, is_told, failures) = (true, true, 0);
-                let _ = events.send(LinkEvent::Key { host: host.name.clone(), key });
+                hear(HostAnswer::key(host.name.clone(), key));
                 if let Some(region) = &mut invitation.region {
                     // The next process of the relay finds hosts that have joined.
                     region.is_known = true;
@@ -90,7 +126,7 @@ pub(crate) async fn keep(
                 let region = invitation.region.as_deref();
                 tokio::select! {
                     _ = session.child.wait() => {}
-                    () = hear_region(&mut session.output, region, &events) => {}
+                    () = hear_region(&mut session.output, region, &hear) => {}
                     () = told_over(&mut over) => {
                         session.end().await;
                         return;
@@ -103,7 +139,7 @@ pub(crate) async fn keep(
             Attempt::Failed { reason, hint, .. } => {
                 for (host, reason) in without_session(&host, invitation.region.as_deref(), &reason)
                 {
-                    let _ = events.send(LinkEvent::Unreachable { host, reason, hint });
+                    hear(HostAnswer::refused(host, reason, hint));
                 }
                 is_told = true;
                 if !is_known {
@@ -134,7 +170,7 @@ fn without_session(
 async fn hear_region(
     output: &mut Option<Box<RelayOutput>>,
     region: Option<&RelayRegion>,
-    events: &UnboundedSender<LinkEvent>,
+    hear: &HearAnswer,
 ) {
     if let (Some(output), Some(region)) = (output, region) {
         let hosts: BTreeSet<&str> =
@@ -146,16 +182,10 @@ async fn hear_region(
             if !matches!(output.read_until(b'\n', &mut line).await, Ok(1..)) {
                 break;
             }
-            let said = serde_json::from_slice::<RegionReply>(&line).ok();
-            let said = said.filter(|said| hosts.contains(said.host.as_str()));
-            let Some(RegionReply { host, reply }) = said else { continue };
-            let _ = events.send(match reply {
-                JoinReply::Key(key) => LinkEvent::Key { host, key },
-                JoinReply::Refused(reason) => {
-                    let reason = last_line(reason.as_bytes());
-                    LinkEvent::Unreachable { host, reason, hint: None }
-                }
-            });
+            let said = serde_json::from_slice::<HostAnswer>(&line).ok();
+            if let Some(said) = said.filter(|said| hosts.contains(said.host.as_str())) {
+                hear(HostAnswer { reply: said.reply.bounded(), ..said });
+            }
         }
     }
     std::future::pending::<()>().await;
@@ -173,13 +203,15 @@ impl Session {
 }
 
 async fn attempt(launcher: &Launcher, host: &SshHost, mut invitation: Invitation) -> Attempt {
-    let (port, program) = (random_port(), launcher.via.program());
+    let port = random_port();
     if launcher.tunnel.is_some() {
         invitation.bus.address = format!("nats://127.0.0.1:{port}");
     }
     let failed = |reason: String| Attempt::Failed { reason, hint: None, is_port: false };
     let word = if invitation.region.is_some() { RELAY_COMMAND } else { "join" };
-    let mut child = match launcher.command((host, port), word).spawn() {
+    let mut command = launcher.command((host, port), word);
+    let program = command.as_std().get_program().to_string_lossy().into_owned();
+    let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => return failed(format!("cannot start {program}: {error}")),
     };
@@ -201,13 +233,14 @@ async fn attempt(launcher: &Launcher, host: &SshHost, mut invitation: Invitation
         lines.read_until(b'\n', &mut line).await
     });
     let answered = spoken.await;
-    match serde_json::from_slice(&line) {
-        Ok(JoinReply::Key(key)) => {
-            let output = invitation.region.is_some().then(|| Box::new(lines));
+    let is_relay = invitation.region.is_some();
+    match answer_in(&line, is_relay) {
+        Some(Ok(key)) => {
+            let output = is_relay.then(|| Box::new(lines));
             return Attempt::Joined(Session { child, input: Some(input), output }, key);
         }
-        Ok(JoinReply::Refused(reason)) => return failed(last_line(reason.as_bytes())),
-        Err(_) => {}
+        Some(Err((reason, hint))) => return Attempt::Failed { reason, hint, is_port: false },
+        None => {}
     }
     if answered.is_err() {
         return failed(format!("no answer in {} s", REPLY_MAX.as_secs()));
@@ -218,6 +251,34 @@ async fn attempt(launcher: &Launcher, host: &SshHost, mut invitation: Invitation
     let is_port = is_about_port(&said);
     let (reason, hint) = explained(code.and_then(|status| status.code()), &said);
     Attempt::Failed { reason, hint, is_port }
+}
+
+/// The key in the first line of a session, or why there is none; `None` for another text. Hosts of
+/// another version are refused by their statuses, and a relay has none.
+fn answer_in(
+    line: &[u8],
+    is_relay: bool,
+) -> Option<Result<String, (String, Option<&'static str>)>> {
+    let SessionGreeting { reply, version } = serde_json::from_slice(line).ok()?;
+    let own = env!("CARGO_PKG_VERSION");
+    let other = match version.filter(|_| is_relay) {
+        Some(version) => {
+            Some(last_line(version.as_bytes())).filter(|_| !is_same_release(&version, own))
+        }
+        None => match &reply {
+            JoinReply::Key(_) if is_relay => Some("of an earlier version".to_owned()),
+            // Its reason says more.
+            _ => None,
+        },
+    };
+    if let Some(other) = other {
+        let hint = "install the same version on the relay, or copy it with --push";
+        return Some(Err((format!("it has durio-fleet {other}, expected {own}"), Some(hint))));
+    }
+    Some(match reply.bounded() {
+        JoinReply::Key(key) => Ok(key),
+        JoinReply::Refused(reason) => Err((reason, None)),
+    })
 }
 
 /// The beginning of what ssh and the host write to stderr; the rest is read and dropped, so that they

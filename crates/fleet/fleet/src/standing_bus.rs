@@ -10,9 +10,9 @@
 //!   nats.conf       made from the above
 //! ```
 
-use std::collections::BTreeMap;
+mod hosts;
+
 use std::fs;
-use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use durio_agree::bus_rights::{
-    BusServer, BusUser, check_bus_address, standing_coordinator_permissions, standing_permissions,
+    BusServer, BusUser, check_bus_address, standing_coordinator_permissions,
 };
 use durio_agree::host_list;
-use durio_agree::sign::{SigningKey, check_public_key};
+use durio_agree::sign::SigningKey;
 use durio_base::counted;
 use durio_block::Folder;
 use durio_command::{CommandError, error_chain};
@@ -34,16 +34,18 @@ use tokio::time::interval;
 use crate::bus::{BusListener, LOG_FILE, PrivateBus, parse_place, write_settings};
 use crate::carrier::state_folder;
 use crate::launch::BusChoice;
-use crate::programs::{StopSignals, last_line, nats_server};
+use crate::leftovers::await_lock;
+use crate::programs::{StopSignals, last_line, nats_server, runtime};
 use crate::secrets::{
     AUTHORITY_FILE, certificate_files, make_certificate, read_secret, write_private,
 };
 use crate::words::{answer, remark};
+pub(crate) use hosts::invited_keys;
+use hosts::{HOST_KEY_FILE, InvitedHosts};
 
 const PLACE_FILE: &str = "bus.json";
 const COORDINATOR_FILE: &str = "coordinator.nk";
 const HOSTS_FOLDER: &str = "hosts";
-const HOST_KEY_FILE: &str = "key.pub";
 /// Below the user's state folder.
 const USUAL_FOLDER: &str = "fleet-bus";
 const PORT: u16 = 4222;
@@ -199,7 +201,7 @@ impl StandingBus {
             address: self.place.url(),
             credentials: self.folder.join(COORDINATOR_FILE),
             authority: Some(self.folder.join(AUTHORITY_FILE)),
-            invited: Some(self.folder.join(HOSTS_FOLDER)),
+            invited: Some(self.hosts_folder()),
         }
     }
 
@@ -208,12 +210,23 @@ impl StandingBus {
         Ok(SigningKey::from_seed(&seed)?.public())
     }
 
-    fn users(&self) -> Result<Vec<BusUser>, CommandError> {
-        let keys = invited_keys(&self.folder.join(HOSTS_FOLDER))?.into_iter();
-        Ok(keys.map(|(name, key)| BusUser { key, rights: standing_permissions(&name) }).collect())
+    fn hosts_folder(&self) -> PathBuf {
+        self.folder.join(HOSTS_FOLDER)
+    }
+
+    /// Without it no host is invited or revoked: each command writes the settings with all keys, and
+    /// those of another one would be missing there.
+    fn lock_hosts(&self) -> Result<Folder, CommandError> {
+        let folder = private_folder(&self.hosts_folder())?;
+        match await_lock(&folder) {
+            Ok(()) => Ok(folder),
+            Err(error) => Err(CommandError::io("lock", folder.path(), error)),
+        }
     }
 
     fn settings(&self) -> Result<BusServer, CommandError> {
+        let mut hosts = InvitedHosts::default();
+        hosts.update(&self.hosts_folder())?;
         Ok(BusServer {
             address: self.place.address,
             port: self.place.port,
@@ -222,12 +235,12 @@ impl StandingBus {
                 key: self.coordinator_key()?,
                 rights: standing_coordinator_permissions(),
             },
-            hosts: self.users()?,
+            hosts: hosts.users(),
         })
     }
 
     fn host_folder(&self, name: &str) -> PathBuf {
-        self.folder.join(HOSTS_FOLDER).join(name)
+        self.hosts_folder().join(name)
     }
 
     /// Makes the files of a host; the public key last, which lets it in.
@@ -315,31 +328,6 @@ fn private_folder(path: &Path) -> Result<Folder, CommandError> {
     Folder::make_own_path(path).map_err(|error| CommandError::io("make", path, error))
 }
 
-/// The public key of each host that was invited, by name.
-///
-/// # Errors
-/// If the folder cannot be read, or one of its keys is not a key.
-pub(crate) fn invited_keys(folder: &Path) -> Result<BTreeMap<String, String>, CommandError> {
-    let failed = |error| CommandError::io("read", folder, error);
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-        other => other.map_err(failed)?,
-    };
-    let mut keys = BTreeMap::new();
-    for entry in entries {
-        let entry = entry.map_err(failed)?;
-        let path = entry.path().join(HOST_KEY_FILE);
-        // One that is being made or revoked.
-        if !path.is_file() {
-            continue;
-        }
-        let key = read_secret("read the key in", &path)?.trim().to_owned();
-        check_public_key(&key)?;
-        keys.insert(entry.file_name().to_string_lossy().into_owned(), key);
-    }
-    Ok(keys)
-}
-
 fn host_file_text(name: &str, bus: &str, coordinator: &str) -> String {
     format!(
         "# Written by durio fleet invite: /etc/durio/fleet.toml of {name}.\n\
@@ -354,6 +342,7 @@ fn host_file_text(name: &str, bus: &str, coordinator: &str) -> String {
 pub(crate) fn invite(arguments: &InviteArguments) -> Result<(), CommandError> {
     let bus = StandingBus::open(arguments.folder.as_deref())?;
     let hosts = host_list::parse_list(&arguments.names.join(","))?;
+    let _lock = bus.lock_hosts()?;
     let mut names = Vec::new();
     for host in hosts {
         if host.user.is_some() || host.port.is_some() || host.address != host.name {
@@ -399,6 +388,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), CommandError> {
     let (bus, _lock) = StandingBus::open_or_make(arguments)?;
     if arguments.prepare {
         bus.save_place()?;
+        let _hosts = bus.lock_hosts()?;
         write_settings(&bus.folder, &bus.settings()?)?;
         let (url, shown) = (bus.place.url(), bus.folder.display());
         return answer(&format!("The configuration for {url} is in {shown}\n"));
@@ -410,8 +400,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), CommandError> {
         error
     })?;
     bus.save_place()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(CommandError::cannot)?.block_on(keep_serving(&bus, program))
+    runtime()?.block_on(keep_serving(&bus, program))
 }
 
 async fn keep_serving(bus: &StandingBus, program: PathBuf) -> Result<(), CommandError> {
@@ -419,19 +408,23 @@ async fn keep_serving(bus: &StandingBus, program: PathBuf) -> Result<(), Command
     // How many hosts will be invited is not known; what the system refuses, the server says.
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
-    let mut server = PrivateBus::with_settings(program, bus.folder.clone(), bus.settings()?)?;
+    let mut server = PrivateBus::start(program, bus.folder.clone(), bus.settings()?)?;
     await_server(bus).await?;
     let url = bus.place.url();
     remark(&format!("durio: hosts reach the bus at {url}"));
     remark("durio: durio fleet invite NAME makes the files by which a host joins");
     let mut ticks = interval(LOOK_EVERY);
-    let mut told = String::new();
+    let (mut hosts, mut told) = (InvitedHosts::default(), String::new());
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
             () = signals.next() => break,
         }
-        let invited = bus.users().map(|users| server.set_hosts(users));
+        let invited = hosts.update(&bus.hosts_folder()).map(|has_changed| {
+            if has_changed {
+                server.set_hosts(hosts.users());
+            }
+        });
         // A bus with the hosts of before is better than none, for example if the disk is full.
         if let Err(error) = server.maintain().and(invited) {
             let text = error_chain(&error);

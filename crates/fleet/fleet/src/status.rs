@@ -88,34 +88,18 @@ pub(crate) fn stop(path: &Path) -> Result<FleetExit, CommandError> {
 
 #[cfg(test)]
 mod tests {
-    use durio_base::Nanos;
-    use durio_record::fleet::{HostChange, HostState};
+    use durio_record::fleet::HostState;
+    use testkit::fleet::change;
 
     use super::*;
+    use crate::tests::pass;
 
     #[test]
     fn runs_of_earlier_passes_that_are_not_here_are_named() {
         use HostState::{Collected, Ended, Lost};
         let pass = |label: &str, number, states: &[(&str, HostState)]| {
-            let change = |&(host, state): &(&str, HostState)| HostChange {
-                at: Nanos::ZERO,
-                host: host.to_owned(),
-                state,
-                reason: None,
-                plan_digest: None,
-                clock: None,
-                run: None,
-                folder_digest: None,
-                unwritten: 0,
-            };
-            RecordedPass {
-                label: label.to_owned(),
-                number,
-                passes: 2,
-                hosts: vec!["db1".to_owned(), "db2".to_owned()],
-                changes: states.iter().map(change).collect(),
-                events: Vec::new(),
-            }
+            let changes = states.iter().map(|&(host, state)| change(host, state, None)).collect();
+            RecordedPass { changes, ..pass(label, number, &["db1", "db2"]) }
         };
         let passes = [
             pass("", 0, &[("db1", Lost), ("db2", Collected)]),

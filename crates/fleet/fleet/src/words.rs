@@ -111,37 +111,25 @@ pub(crate) fn word(state: HostState) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use testkit::fleet::change;
+
     use super::*;
+    use crate::tests::plan;
 
     #[test]
     fn a_plan_is_told_by_its_hosts_steps_and_time() {
-        let step = |length_ns| durio_agree::message::PlannedStep {
-            step: durio_agree::message::CampaignStep::default(),
-            length_ns,
-        };
-        let plan = |steps| PlanSummary::new("", steps);
         let names = |count: usize| (0..count).map(|at| format!("h{at}")).collect::<Vec<_>>();
-        let timed = plan(vec![step(Some(2_000_000_000)), step(Some(1_000_000_000))]);
+        let timed = plan("", &[Some(2_000_000_000), Some(1_000_000_000)]);
         assert_eq!(plan_text(Some(&timed), &names(2)), "h0, h1: 2 measured steps, 3 s");
-        let open = plan(vec![step(None)]);
+        let open = plan("", &[None]);
         let text = plan_text(Some(&open), &names(6));
         assert_eq!(text, "h0, h1, h2, h3, h4 and 1 more: 1 measured step");
     }
 
     #[test]
     fn losses_and_failures_are_told_with_their_reason_and_other_changes_are_not() {
-        let change = |state, reason: Option<&str>| HostChange {
-            at: Nanos::ZERO,
-            host: "db2".to_owned(),
-            state,
-            reason: reason.map(str::to_owned),
-            plan_digest: None,
-            clock: None,
-            run: None,
-            folder_digest: None,
-            unwritten: 0,
-        };
-        let text = |state, is_stopping| change_text(&change(state, Some("EIO")), is_stopping);
+        let failed = |state| change("db2", state, Some("EIO"));
+        let text = |state, is_stopping| change_text(&failed(state), is_stopping);
         for (state, is_stopping, expected) in [
             (HostState::Lost, false, Some("db2 is lost: EIO")),
             (HostState::Failed, true, Some("db2 failed: EIO")),
@@ -151,7 +139,7 @@ mod tests {
         ] {
             assert_eq!(text(state, is_stopping).as_deref(), expected, "{state:?}");
         }
-        assert_eq!(change_text(&change(HostState::Lost, None), false), None);
+        assert_eq!(change_text(&change("db2", HostState::Lost, None), false), None);
     }
 
     #[test]
@@ -210,11 +198,7 @@ mod tests {
 
     #[test]
     fn a_plan_of_five_hosts_names_all_and_tells_of_steps_that_do_not_end_by_time() {
-        let step = |length_ns| durio_agree::message::PlannedStep {
-            step: durio_agree::message::CampaignStep::default(),
-            length_ns,
-        };
-        let plan = PlanSummary::new("", vec![step(Some(3_000_000_000)), step(None)]);
+        let plan = plan("", &[Some(3_000_000_000), None]);
         let names = ["a", "b", "c", "d", "e"].map(str::to_owned);
         let text = "a, b, c, d, e: 2 measured steps, 3 s and steps that do not end by time";
         assert_eq!(plan_text(Some(&plan), &names), text);

@@ -296,6 +296,7 @@ impl Analyser {
             preconditioning,
             campaign,
             durable,
+            why: None,
             verdicts: Vec::new(),
             placements: Vec::new(),
             signals: Vec::new(),

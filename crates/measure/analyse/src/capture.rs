@@ -28,6 +28,7 @@ pub use profile::{CaptureSource, profile_text};
 pub use replay::{ReplayFindings, ReplayedTrace};
 
 use crate::distribution::percentile;
+use crate::why::WhyFindings;
 use durio_base::stats::least_squares::float;
 use files::{FileState, OpenState};
 
@@ -76,6 +77,9 @@ pub struct CaptureFindings {
     /// How punctual it was, if it is a replay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<ReplayFindings>,
+    /// Why the slowest commits of a replay were slow, if it recorded that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<WhyFindings>,
     /// An earlier capture beside it, if one was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<CaptureBeside>,
@@ -338,6 +342,7 @@ impl Capture {
                 lost_requests: end.lost_requests,
             },
             replay: None,
+            why: None,
             beside: None,
         }
     }

@@ -22,6 +22,7 @@ use crate::latency_breakdown::LatencyBreakdown;
 use crate::prediction::PredictionFindings;
 use crate::profile::ProfileFindings;
 use crate::rate_variation::{Agreement, RateVariation};
+use crate::why::WhyFindings;
 
 pub use judged::{
     BandPosition, EvidenceReading, Explanation, ExplanationFact, ExplanationKind, MetLimit,
@@ -83,6 +84,9 @@ pub struct Findings {
     /// The cost of a durable write, if that was the question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durable: Option<DurableFindings>,
+    /// Why the slowest of its own commits were slow, if it recorded that while it measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<Box<WhyFindings>>,
     /// Fit or unfit, for each database that durio knows.
     pub verdicts: Vec<Verdict>,
     /// Each location's commits among those of typical storage, in a check.

@@ -8,6 +8,7 @@
 //! plain data: `durable`, `campaign`, `profile`, `prediction`, and `attribution` for the layers of a
 //! stack. `ladder`, `cost_model`, `steady_state`, `raid_efficiency` and `mirror` are models that take
 //! numbers alone.
+//! `why` explains slow calls by events of the kernel.
 
 // A sample that tests of durio-judge use too names this crate as they do.
 #[cfg(test)]
@@ -39,6 +40,7 @@ mod search;
 pub mod steady_state;
 mod steering;
 mod step_state;
+pub mod why;
 
 pub use analyser::{Analyser, Analysis, RunEvidence};
 pub use declined::{DeclinedAnalysis, DeclinedStep};

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use durio_analyse::why::WhyFindings;
 use durio_analyse::{Analyser, Findings, WorkloadFindings};
 use durio_base::Nanos;
 use durio_block::{Folder, HeldTargets};
@@ -26,6 +27,8 @@ use durio_run::{
 use crate::campaign::InterruptedCampaign;
 use crate::gate::StartGate;
 use crate::observer::{Observer, RunObserver};
+use crate::own_commits::OwnCommits;
+use crate::read_back::why_of;
 use crate::runs::remove_run_folder;
 use crate::state_folder::{runs_folder, state_for};
 
@@ -59,6 +62,8 @@ pub struct Execution {
     histograms: bool,
     /// The socket over which another process orders when measured steps start.
     gate: Option<UnixStream>,
+    /// How many of its slowest commits are explained, if they are recorded.
+    why: Option<usize>,
     pub(crate) label: Option<String>,
 }
 
@@ -95,6 +100,7 @@ impl Execution {
             is_named,
             histograms,
             gate: None,
+            why: None,
             label,
         })
     }
@@ -111,6 +117,12 @@ impl Execution {
         Self { gate, ..self }
     }
 
+    /// The run, with this many of its slowest commits recorded and explained.
+    #[must_use]
+    pub fn with_why(self, why: Option<usize>) -> Self {
+        Self { why, ..self }
+    }
+
     /// A run of this bench, in a folder of this name inside the bench's. Its files lie on storage
     /// that is removed with the bench.
     pub(crate) fn point(&self, name: &str) -> Self {
@@ -122,6 +134,7 @@ impl Execution {
             leftovers: None,
             is_within: true,
             gate: None,
+            why: None,
             label: None,
             ..*self
         }
@@ -202,6 +215,8 @@ impl Execution {
     ) -> Result<RunOutcome, CommandError> {
         let gate = self.open_gate(stop)?;
         let environment = environment(plan)?;
+        // First: without the right to trace nothing is made.
+        let slow = SlowCommits { own: self.own_commits(plan)?, earlier: None };
         let manifest = self.manifest();
         let writer = RecordWriter::create(&self.folder, &manifest, plan, &environment)?;
         let journal = self.journal()?;
@@ -209,7 +224,7 @@ impl Execution {
         let resume = None;
         let (folder, state) = (&self.folder, self.state.clone());
         Beginning { folder, plan, writer, journal, held, analyser, environment, state, resume }
-            .carry_out((stop, gate), observer)
+            .carry_out((stop, gate), slow, observer)
     }
 
     /// Continues an interrupted run in its folder.
@@ -228,6 +243,7 @@ impl Execution {
         let gate = self.open_gate(stop)?;
         // The machine may have changed since; the record keeps the first, the runner needs today's.
         let environment = environment(plan)?;
+        let slow = SlowCommits { own: self.own_commits(plan)?, earlier: why_of(folder, observer) };
         // Before anything is appended, so that only the old record is read.
         let mut analyser = self.analyser(folder.manifest.clone(), plan, &folder.environment);
         // A power cut tore the record after the last whole event.
@@ -246,12 +262,17 @@ impl Execution {
         let resume = Some(interrupted.resume());
         let (folder, state) = (folder.path(), self.state.clone());
         Beginning { folder, plan, writer, journal, held, analyser, environment, state, resume }
-            .carry_out((stop, gate), observer)
+            .carry_out((stop, gate), slow, observer)
     }
 
     /// Before anything is made: from then on the hang-up of the other end is noticed.
     fn open_gate(&self, stop: &StopFlag) -> Result<Option<StartGate>, CommandError> {
         self.gate.as_ref().map(|stream| StartGate::open(stream, stop)).transpose()
+    }
+
+    fn own_commits(&self, plan: &Plan) -> Result<Option<OwnCommits>, CommandError> {
+        let places = plan.locations().into_iter().map(RawPath::as_path);
+        self.why.map(|worst| OwnCommits::begin(places, worst)).transpose()
     }
 
     fn analyser(&self, manifest: Manifest, plan: &Plan, environment: &Environment) -> Analyser {
@@ -296,15 +317,24 @@ struct Beginning<'a> {
     resume: Option<Resume>,
 }
 
+/// The recorder of its slow commits, and what the run recorded before it was interrupted.
+struct SlowCommits {
+    own: Option<OwnCommits>,
+    earlier: Option<Box<WhyFindings>>,
+}
+
 impl Beginning<'_> {
     fn carry_out(
         self,
         (stop, gate): (&StopFlag, Option<StartGate>),
+        slow: SlowCommits,
         observer: &dyn Observer,
     ) -> Result<RunOutcome, CommandError> {
         let Self { folder, plan, writer, mut journal, held, analyser, environment, state, resume } =
             self;
-        let mut recording = RecordSink { plan, analyser, writer, observer: observer.run(), gate };
+        let SlowCommits { own, earlier } = slow;
+        let observed = observer.run();
+        let mut recording = RecordSink { plan, analyser, writer, observer: observed, gate, own };
         let context = RunContext {
             journal: &mut journal,
             targets: held,
@@ -316,7 +346,7 @@ impl Beginning<'_> {
         };
         let outcome = durio_run::run(plan, context, &mut recording);
         // The gate stays open until the folder is complete.
-        let RecordSink { analyser, writer, observer: ended, gate, .. } = recording;
+        let RecordSink { analyser, writer, observer: ended, gate, own, .. } = recording;
         // Its line on the terminal ends before other output.
         drop(ended);
         journal.end();
@@ -330,7 +360,12 @@ impl Beginning<'_> {
             }
             other => other,
         };
-        let findings = judge(analyser.finish(folder.display().to_string()));
+        let mut findings = judge(analyser.finish(folder.display().to_string()));
+        let why = own.and_then(OwnCommits::end).map(Box::new);
+        if let Some(why) = &why {
+            writer.save(file_names::WHY, &document(&**why, Format::Json)?)?;
+        }
+        findings.why = why.or(earlier);
         save_findings(&findings, |name, bytes| writer.save(name, bytes))?;
         let reason = gate.as_ref().and_then(StartGate::reason);
         let outcome =
@@ -375,12 +410,16 @@ pub(crate) fn save_findings(
 ) -> Result<(), CommandError> {
     for (name, format) in [(file_names::FINDINGS, Format::Json), (file_names::REPORT, Format::Html)]
     {
-        let mut bytes = Vec::new();
-        durio_report::write(format, found, &Options::default(), &mut bytes)
-            .map_err(CommandError::unmade)?;
-        save(name, &bytes)?;
+        save(name, &document(found, format)?)?;
     }
     Ok(())
+}
+
+fn document(found: &impl Report, format: Format) -> Result<Vec<u8>, CommandError> {
+    let mut bytes = Vec::new();
+    durio_report::write(format, found, &Options::default(), &mut bytes)
+        .map_err(CommandError::unmade)?;
+    Ok(bytes)
 }
 
 pub(crate) fn absolute(path: &Path) -> PathBuf {
@@ -394,6 +433,7 @@ struct RecordSink<'a> {
     writer: RecordWriter,
     observer: Box<dyn RunObserver>,
     gate: Option<StartGate>,
+    own: Option<OwnCommits>,
 }
 
 impl RecordSink<'_> {
@@ -428,6 +468,9 @@ impl EventSink for RecordSink<'_> {
         at: Nanos,
         event: Event,
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        if let Some(own) = &self.own {
+            own.event(self.plan, &event);
+        }
         if let Some(stopped) = self.stopped_by_gate(&event) {
             self.keep(at, stopped)?;
         }

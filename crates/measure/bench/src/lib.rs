@@ -13,6 +13,7 @@
 //! | `interleave`, `ab_test` | runs in turns, with a setting switched between them |
 //! | `read_back` | folders → findings, comparisons |
 //! | `replay` | a trace → how its replay went |
+//! | `own_commits` | events of the kernel while durio measures → why its commits are slow |
 //! | `proof_folder` | a spec of power cuts → the plan and the folder of a proof (durio-prove cuts) |
 //! | `runs` | the state folder → a list of runs; a word → the run that it means |
 //! | `doctor` | a directory and this machine → what they let durio do |
@@ -52,6 +53,7 @@ mod guest;
 mod interleave;
 mod lab_compare;
 mod observer;
+mod own_commits;
 mod proof_folder;
 mod read_back;
 mod replay;

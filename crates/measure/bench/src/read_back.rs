@@ -8,7 +8,9 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use durio_analyse::attribution::{StackFindings, attribution, bench_of};
+use durio_analyse::why::WhyFindings;
 use durio_analyse::{Analyser, Findings};
+use durio_base::shell_word;
 use durio_command::{CommandError, error_chain};
 use durio_judge::compare::{
     CompareSettings, ComparedRun, Comparison, RunReader, Side, compare_named,
@@ -16,11 +18,12 @@ use durio_judge::compare::{
 use durio_judge::judge;
 use durio_layers::DeclaredStack;
 use durio_record::bench::{BenchFolder, LabCompareFolder};
+use durio_record::fleet::CampaignFolder;
 use durio_record::proof::ProofFolder;
-use durio_record::{Event, RunFolder, file_names};
+use durio_record::{Event, RecordError, RunFolder, file_names};
 
 use crate::observer::Observer;
-use crate::runs::find_run;
+use crate::runs::{find_run, read_run_row};
 
 /// The findings that were read back.
 #[derive(Debug)]
@@ -54,7 +57,19 @@ pub fn read_run(
     }
     // The report says where its record is, wherever it is read from.
     let path = std::path::absolute(run).unwrap_or_else(|_| run.to_owned());
-    Ok(ReadBack { findings: judge(analyser.finish(path.display().to_string())), is_damaged })
+    let mut findings = judge(analyser.finish(path.display().to_string()));
+    findings.why = why_of(&folder, observer);
+    Ok(ReadBack { findings, is_damaged })
+}
+
+/// Why its slow commits were slow, if that was recorded. One that cannot be read is left out: the
+/// run's results do not depend on it.
+pub(crate) fn why_of(folder: &RunFolder, observer: &dyn Observer) -> Option<Box<WhyFindings>> {
+    let read = folder.document(file_names::WHY);
+    let tell = |error: &RecordError| {
+        observer.remark(&format!("durio: slow commits are left out: {}", error_chain(error)));
+    };
+    read.inspect_err(tell).ok().flatten()
 }
 
 /// Shows `observe` the events of a folder; says where it is damaged. What can be read before that is
@@ -161,7 +176,7 @@ pub fn read_compared_run(
     path: &Path,
     observer: &dyn Observer,
 ) -> Result<ReadBack<ComparedRun>, CommandError> {
-    let (findings, damage) = read_compared(&find_run(path)?)?;
+    let (findings, damage) = read_compared(&find_compared(path)?)?;
     damage.iter().for_each(|damage| tell(damage, observer));
     Ok(ReadBack { findings, is_damaged: damage.is_some() })
 }
@@ -182,10 +197,12 @@ fn folders(side: &Path) -> Result<Vec<PathBuf>, CommandError> {
     let folders = match !side.exists() && text.contains(',') {
         true => {
             let parts = text.split(',').filter(|part| !part.is_empty());
-            parts.map(|part| find_run(Path::new(part))).collect::<Result<_, _>>()?
+            parts.map(|part| find_compared(Path::new(part))).collect::<Result<_, _>>()?
         }
-        false if side.is_dir() && !is_run(side) => folders_in(side)?,
-        false => vec![find_run(side)?],
+        false if side.is_dir() && !is_run(side) && other_record(side).is_none() => {
+            folders_in(side)?
+        }
+        false => vec![find_compared(side)?],
     };
     let mut known: Vec<PathBuf> = Vec::new();
     for folder in &folders {
@@ -205,15 +222,39 @@ fn is_run(folder: &Path) -> bool {
     folder.join(file_names::MANIFEST).is_file()
 }
 
+/// The folder of the run that a word means. Other records are refused: the runs of a bench would
+/// count as repeats of one measurement.
+fn find_compared(word: &Path) -> Result<PathBuf, CommandError> {
+    let folder = find_run(word)?;
+    let Some((kind, command, answer)) = other_record(&folder) else { return Ok(folder) };
+    let word = word.to_string_lossy();
+    let name = read_run_row(&folder).targets.into_iter().next();
+    let name = name.map_or_else(String::new, |name| format!(" ({name})"));
+    Err(CommandError::cannot_measure(format!("'{word}' is {kind}{name}, not a run"))
+        .hint(format!("{command} {} {answer}", shell_word(&word))))
+}
+
+/// The kind of a record that is not a run, the command that reads it, and its answer.
+fn other_record(folder: &Path) -> Option<(&'static str, &'static str, &'static str)> {
+    if is_run(folder) {
+        None
+    } else if BenchFolder::<DeclaredStack>::is_at(folder) {
+        Some(("a bench of stacks", "durio report", "compares its stacks and layers"))
+    } else if ProofFolder::is_at(folder) {
+        Some(("a power-cut proof", "durio report", "shows which writes survived"))
+    } else if LabCompareFolder::is_at(folder) {
+        Some(("a comparison of two kernels", "durio report", "shows how each layer changed"))
+    } else if CampaignFolder::is_at(folder) {
+        Some(("a campaign of many hosts", "durio fleet report", "compares its hosts"))
+    } else {
+        None
+    }
+}
+
 /// True for a block device and for a directory without a record of durio's: places that can be
 /// measured, where a side of a comparison was expected.
 pub fn is_place(path: &Path) -> bool {
-    let is_record = |path: &Path| {
-        is_run(path)
-            || BenchFolder::<DeclaredStack>::is_at(path)
-            || ProofFolder::is_at(path)
-            || LabCompareFolder::is_at(path)
-    };
+    let is_record = |path: &Path| is_run(path) || other_record(path).is_some();
     let Ok(facts) = path.metadata() else { return false };
     if !facts.is_dir() {
         return facts.file_type().is_block_device();
@@ -271,7 +312,9 @@ fn read_compared(path: &Path) -> Result<LoadedRun, CommandError> {
     let damage = each_event(&folder, |event| reader.observe(event))?;
     damage.iter().for_each(|damage| reader.damaged(damage.clone()));
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    Ok((reader.finish(absolute.display().to_string()), damage))
+    // Whether it recorded is of interest here, and one that cannot be read is no reason to refuse.
+    let why = folder.document(file_names::WHY).ok().flatten();
+    Ok((reader.finish(absolute.display().to_string()).with_why(why), damage))
 }
 
 #[cfg(test)]
@@ -330,6 +373,36 @@ mod tests {
             refused.ends_with("neither it nor a directory in it has a file 'run.json'"),
             "{refused}"
         );
+    }
+
+    #[test]
+    fn a_side_that_is_another_record_is_named_with_the_command_for_it() {
+        let root = tempfile::tempdir().unwrap();
+        let with = |name: &str, manifest: &str| {
+            let folder = root.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join(manifest), "{}").unwrap();
+            folder
+        };
+        let bench = with("bench", "bench.json");
+        // Its runs are of different layers.
+        make_run(&bench.join("01-md"));
+        for (folder, kind, hint) in [
+            (bench, "a bench of stacks", "durio report {} compares its stacks and layers"),
+            (with("p", "proof.json"), "a power-cut proof", "durio report {} shows which writes"),
+            (with("k", "lab-compare.json"), "a comparison of two kernels", "durio report {} shows"),
+            (with("f", "fleet.json"), "a campaign of many hosts", "durio fleet report {} compares"),
+        ] {
+            let shown = folder.display().to_string();
+            let listed = PathBuf::from(format!("{shown},{shown}"));
+            for side in [&folder, &listed] {
+                let refused = folders(side).unwrap_err();
+                assert_eq!(refused.to_string(), format!("'{shown}' is {kind}, not a run"));
+                let hint = hint.replace("{}", &shown);
+                assert!(refused.hints[0].starts_with(&hint), "{:?}", refused.hints);
+            }
+            assert!(!is_place(&folder), "{shown} would be measured");
+        }
     }
 
     #[test]

@@ -5,23 +5,27 @@ use std::ffi::OsStr;
 use std::io;
 use std::time::{Duration, SystemTime};
 
+use durio_analyse::why::WhyFindings;
 use durio_block::Folder;
 use durio_command::{CommandError, StopFlag};
 use durio_record::{FolderName, Journal, Leftovers, StatePart, file_names};
 use durio_run::{Replay, ReplayProgress, ReplayWish, replay};
 
+use crate::own_commits::OwnCommits;
 use crate::state_folder::{path_of, refused, state_for};
 
-/// Replays a trace.
+/// Replays a trace, and explains this many of the slowest commits, if they are to be recorded.
 ///
 /// # Errors
 /// If the state folder that remembers its files is missing, if space is short, or if the storage
 /// fails.
 pub fn replay_trace(
     wish: ReplayWish<'_>,
+    why: Option<usize>,
     stop: &StopFlag,
     progress: &mut dyn FnMut(ReplayProgress),
-) -> Result<Replay, CommandError> {
+) -> Result<(Replay, Option<WhyFindings>), CommandError> {
+    let own = why.map(|worst| OwnCommits::begin([wish.directory], worst)).transpose()?;
     let state = state_for("the files of a replay")?;
     let leftovers = Leftovers::below(&state);
     let path = path_of(&state, StatePart::Replays);
@@ -32,12 +36,20 @@ pub fn replay_trace(
         .make_folder(name.as_str())
         .map_err(|error| CommandError::io("make", &path.join(name.as_str()), error))?;
     let mut journal = Journal::begin_in(&folder, Some(&leftovers))?;
-    let replayed = replay(wish, &mut journal, stop, progress);
+    let mut is_laid_out = false;
+    let replayed = replay(wish, &mut journal, stop, &mut |step| {
+        if let (ReplayProgress::Operations(..), false) = (&step, is_laid_out) {
+            is_laid_out = true;
+            own.iter().for_each(OwnCommits::measures);
+        }
+        progress(step);
+    });
+    let why = own.and_then(OwnCommits::end);
     if journal.end() {
         // One journal is left of it, whose files are all gone.
         let _ = forget(&journals, OsStr::new(name.as_str()));
     }
-    Ok(replayed?)
+    Ok((replayed?, why))
 }
 
 /// A replay that begins has a folder before its journal is locked.

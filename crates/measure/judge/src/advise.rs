@@ -494,7 +494,7 @@ fn tested(evidence: &[Evidence]) -> Option<Gain> {
             let says = format!("{} times the {} (durio's A/B test)", times(gain.ratio), gain.over);
             (Some(gain.ratio), says)
         }
-        None => (None, "durio's own test agrees".to_owned()),
+        None => (None, "confirmed by durio's A/B test".to_owned()),
     };
     Some(Gain { basis: GainBasis::AbTest, ratio, says })
 }

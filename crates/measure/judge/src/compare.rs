@@ -19,9 +19,10 @@ mod side;
 mod simulation_tests;
 mod units;
 
-use durio_analyse::{CurvePoint, OperationFindings, WorkloadFindings, each_once};
+use durio_analyse::{CurvePoint, IntervalPoint, OperationFindings, WorkloadFindings, each_once};
+use durio_base::Nanos;
 use durio_base::stats::least_squares::float;
-use durio_record::OperationName;
+use durio_record::{OperationName, Phase};
 
 use effect::Repeat;
 use units::{UnitMember, WorkloadUnit};
@@ -160,6 +161,13 @@ fn remarks(baseline: &Side, other: &Side, labels: &[String; 2]) -> Vec<String> {
             remarks.push(format!("run {name} is on both sides, {a} and {b}: it is no evidence"));
         }
     }
+    // As much as it costs, one side is slower for no reason of its storage.
+    let has_recorded = |side: &Side| side.runs.iter().any(ComparedRun::has_recorded);
+    if has_recorded(baseline) != has_recorded(other) {
+        let label = if has_recorded(baseline) { a } else { b };
+        let cost = "which cost some of its rate";
+        remarks.push(format!("only {label} recorded slow commits (--why), {cost}"));
+    }
     for (label, side) in [(a, baseline), (b, other)] {
         for run in &side.runs {
             let errors = run.findings.errors.iter();
@@ -208,6 +216,7 @@ fn step(
         headline: first.headline,
         figures,
         curves: [curves(&a.members), curves(&b.members)],
+        rates: [rates(&a.members), rates(&b.members)],
     }
 }
 
@@ -226,6 +235,21 @@ fn headline(workload: &WorkloadFindings) -> Option<&OperationFindings> {
 
 fn curves(members: &[UnitMember<'_>]) -> Vec<Vec<CurvePoint>> {
     members.iter().filter_map(|member| Some(headline(member.workload)?.curve.clone())).collect()
+}
+
+/// The rate of each repeat at the middle of its intervals.
+fn rates(members: &[UnitMember<'_>]) -> Vec<Vec<(f64, f64)>> {
+    let point = |interval: &IntervalPoint| {
+        let ends = [interval.from, interval.to].map(Nanos::as_secs_f64);
+        (f64::midpoint(ends[0], ends[1]), interval.rate)
+    };
+    let line = |member: &UnitMember<'_>| -> Vec<(f64, f64)> {
+        let intervals = member.workload.intervals.iter();
+        let is_counted =
+            |interval: &&IntervalPoint| interval.phase == Phase::Measure && !interval.cut_short;
+        intervals.filter(is_counted).map(point).collect()
+    };
+    members.iter().map(line).collect()
 }
 
 fn figures(

@@ -55,7 +55,7 @@ pub fn judge(Analysis { findings, evidence }: Analysis) -> Findings {
 }
 
 /// What reports say, whatever it is applied to: words of verdicts, those of first lines first,
-/// warnings, signals, rules of the audit, rules of advice.
+/// warnings, signals, rules of the audit, causes of slow commits, rules of advice.
 ///
 /// # Errors
 /// If the rules of advice cannot be read: a test would have said so.
@@ -65,6 +65,7 @@ pub fn explanations() -> Result<Vec<Explanation>, AdviceError> {
     all.extend(warning::explanations());
     all.extend(signals::explanations());
     all.extend(audit::explanations());
+    all.extend(summary::cause_explanations());
     all.extend(advise::rules()?.iter().map(advise::Rule::explanation));
     Ok(all)
 }

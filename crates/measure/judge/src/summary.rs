@@ -1,13 +1,14 @@
 //! The answer of a report in one sentence, with its verdict, results and reasons.
 //!
-//! One function for each kind of result ([`of_run`], [`of_capture`], [`of_stacks`], [`of_proof`])
-//! makes a [`Summary`] of the results. Reports put its sentence first, JSON documents the whole
+//! One function for each kind of result ([`of_run`], [`of_capture`], [`of_stacks`], [`of_proof`],
+//! [`of_why`]) makes a [`Summary`] of the results. Reports put its sentence first, JSON documents the whole
 //! of it. `SummaryRule` is the table of what makes which verdict, and by whose limit.
 
 mod bench;
 mod commits;
 mod database;
 mod run;
+mod why;
 
 use std::cmp::Reverse;
 
@@ -18,6 +19,8 @@ use serde::Serialize;
 pub use bench::{of_capture, of_proof, of_stacks};
 pub use database::{database_label, unpredicted};
 pub use run::{of_run, other_work};
+pub(crate) use why::explanations as cause_explanations;
+pub use why::{of_why, source_address};
 
 /// The answer of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -91,6 +94,7 @@ pub(crate) enum SummaryRule {
     NamedUnfit,
     AllLimitsMissed,
     Incomplete,
+    NothingSeen,
     InMemory,
     Contradiction,
     GoalOpen,
@@ -98,6 +102,7 @@ pub(crate) enum SummaryRule {
     NoLimit,
     LimitMissed,
     SlowCommits,
+    SlowCalls,
     SuspectFlush,
     Unfinished,
     OtherWork,
@@ -109,7 +114,7 @@ pub(crate) enum SummaryRule {
 }
 
 impl SummaryRule {
-    const ALL: [Self; 21] = [
+    const ALL: [Self; 23] = [
         Self::GoalMissed,
         Self::NotKeptUp,
         Self::UnsafeSetting,
@@ -117,6 +122,7 @@ impl SummaryRule {
         Self::NamedUnfit,
         Self::AllLimitsMissed,
         Self::Incomplete,
+        Self::NothingSeen,
         Self::InMemory,
         Self::Contradiction,
         Self::GoalOpen,
@@ -124,6 +130,7 @@ impl SummaryRule {
         Self::NoLimit,
         Self::LimitMissed,
         Self::SlowCommits,
+        Self::SlowCalls,
         Self::SuspectFlush,
         Self::Unfinished,
         Self::OtherWork,
@@ -168,6 +175,7 @@ impl SummaryRule {
                 "database vendors; rules of thumb are marked with *",
             ),
             Self::Incomplete => (Unknown, "the run did not end as planned", ""),
+            Self::NothingSeen => (Unknown, "a watch for slow commits saw none at all", ""),
             Self::InMemory => (Unknown, "the target is in memory", ""),
             Self::Contradiction => (
                 Unknown,
@@ -189,6 +197,11 @@ impl SummaryRule {
             Self::SlowCommits => (
                 Caution,
                 "the p99 of commits without a published limit is 10 ms or more",
+                "etcd's limit for the sync of its log, the strictest one published",
+            ),
+            Self::SlowCalls => (
+                Caution,
+                "a commit that durio why explains, or could not, took 10 ms or more",
                 "etcd's limit for the sync of its log, the strictest one published",
             ),
             Self::SuspectFlush => {

@@ -193,7 +193,7 @@ fn files(all: &[ConfigFile]) -> Section {
         section.say_at(DetailLevel::Detail, Tone::Note, install);
     }
     if hidden > 0 {
-        section.note(format!("{} more: --verbose", counted(hidden, "file")));
+        section.note(format!("{}: --verbose", counted(hidden, "more file")));
     }
     section
 }
@@ -244,19 +244,19 @@ fn lacks(advice: &Advice, report: &AdviceReport) -> String {
         .collect();
     if groups.contains(&"run") {
         return match report.run.is_some() {
-            true => "for lack of a measurement in the run".to_owned(),
-            false => format!("for lack of a measurement (durio durable {})", report.target),
+            true => "missing a measurement in the run".to_owned(),
+            false => format!("missing a measurement (durio durable {})", report.target),
         };
     }
     let is_of_machine = |group: &&str| ["device", "md", "fs", "host", "zfs"].contains(group);
     match (&report.database, groups.iter().all(is_of_machine)) {
         (Some(database), false) => {
-            format!("for lack of {database} settings (--config FILE)")
+            format!("missing {database} settings (--config FILE)")
         }
         _ if groups.contains(&"zfs") => {
-            "for lack of ZFS properties (--setting zfs.NAME=VALUE)".to_owned()
+            "missing ZFS properties (--setting zfs.NAME=VALUE)".to_owned()
         }
-        _ => "for lack of a value that this kernel does not expose".to_owned(),
+        _ => "missing a value that this kernel does not expose".to_owned(),
     }
 }
 
@@ -523,8 +523,8 @@ mod tests {
         report.target = "/srv/db".to_owned();
         let text = text(&report, false);
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let line = "undecided 4 rules: 2 for lack of a measurement (durio durable /srv/db), 1 for lack \
-                    of a value that this kernel does not expose, 1 for lack of postgresql";
+        let line = "undecided 4 rules: 2 missing a measurement (durio durable /srv/db), 1 missing a \
+                    value that this kernel does not expose, 1 missing postgresql";
         assert!(words.contains(line), "{text}");
     }
 

@@ -8,15 +8,15 @@ use durio_analyse::capture::{
     BesideFigure, BesideRow, CaptureBeside, CaptureFindings, CapturedDeviceFindings,
     CapturedFileFindings, CapturedSize, OffsetPattern, ReplayFindings,
 };
-use durio_base::Bytes;
+use durio_base::{Bytes, counted};
 use durio_judge::summary::{Summary, of_capture};
 
-use crate::Report;
 use crate::document::chart::{Bar, BarGroup, Chart, Colour};
 use crate::document::{
     Cell, Column, DetailLevel, Document, Section, Table, Tone, both, record, shown, words,
 };
-use crate::figures::{latency, percent, precise, rate, whole};
+use crate::figures::{cut, latency, percent, precise, rate, whole};
+use crate::{Report, why};
 
 /// From here on the database was slowed down by the trace more than it should be.
 const SLOWDOWN_MAX: f64 = 0.03;
@@ -47,6 +47,9 @@ impl Report for CaptureFindings {
         self.beside
             .iter()
             .for_each(|earlier| document.push(beside(earlier, self.replay.is_some())));
+        if let Some(own) = &self.why {
+            document.push(why::own_commits(own));
+        }
         document.push(files(self));
         document.push(devices(self));
         document.push(cost(self));
@@ -224,7 +227,7 @@ fn beside(it: &CaptureBeside, is_replay: bool) -> Section {
         BesideFigure::WrittenIn(bytes) => format!("  in writes of {}", short(bytes)),
         BesideFigure::Durable => "syncs and durable writes/s".to_owned(),
         BesideFigure::SyncingThreads => "threads that sync a file".to_owned(),
-        BesideFigure::SyncsAtOnce => "syncs of a file at once".to_owned(),
+        BesideFigure::SyncsAtOnce => "parallel syncs of a file".to_owned(),
         BesideFigure::SyncP50 => "time of a sync, p50".to_owned(),
         BesideFigure::SyncP99 => "time of a sync, p99".to_owned(),
         BesideFigure::DeviceWrites => "writes of devices/s".to_owned(),
@@ -278,16 +281,6 @@ fn pattern(it: &CapturedFileFindings) -> String {
     format!("{place}{}", if is_rewritten { ", tail rewritten" } else { "" })
 }
 
-fn cut(path: &str) -> String {
-    let letters: Vec<char> = path.chars().collect();
-    match letters.len() > PATH_LENGTH {
-        true => {
-            format!("…{}", letters[letters.len() + 1 - PATH_LENGTH..].iter().collect::<String>())
-        }
-        false => path.to_owned(),
-    }
-}
-
 /// The folder that holds all files, with its slash; empty where it would say nothing.
 fn common_folder(files: &[CapturedFileFindings]) -> &str {
     let Some(first) = files.first() else { return "" };
@@ -316,14 +309,14 @@ fn file_columns<'f>() -> Vec<Column<FileRow<'f>>> {
             Cell::of(file.new_bytes_per_sync, |bytes| Cell::Number(bytes.round()))
         }),
         both("syncing_threads", "threads", |(file, _)| Cell::Count(file.syncing_threads as u64)),
-        both("syncs_at_once", "syncs at once", |(file, _)| Cell::Count(file.syncs_at_once.into())),
+        both("syncs_at_once", "parallel syncs", |(file, _)| Cell::Count(file.syncs_at_once.into())),
         record("sync_p50_ns", |(file, _)| Cell::of(file.sync_p50_ns, Cell::nanos)),
         record("sync_p99_ns", |(file, _)| Cell::of(file.sync_p99_ns, Cell::nanos)),
     ]
 }
 
 fn short_name(file: &CapturedFileFindings, folder: &str) -> String {
-    cut(file.path.get(folder.len()..).unwrap_or(&file.path))
+    cut(file.path.get(folder.len()..).unwrap_or(&file.path), PATH_LENGTH)
 }
 
 fn files(it: &CaptureFindings) -> Section {
@@ -493,8 +486,10 @@ fn file(it: &CapturedFileFindings) -> Section {
         fact(
             "who syncs",
             format!(
-                "{} threads; at most {} at once, {} began while another was under way",
-                it.syncing_threads, it.syncs_at_once, it.overlapping_syncs
+                "{}; at most {} in parallel, {} started during another",
+                counted(it.syncing_threads as u64, "thread"),
+                counted(it.syncs_at_once.into(), "sync"),
+                it.overlapping_syncs
             ),
         );
     }

@@ -3,17 +3,17 @@
 //! Shows a [`Comparison`]: the answer, its subject, other differences, the results of each step; as
 //! records one per step and result.
 
+mod names;
+mod pictures;
 mod published;
-mod ratios;
 
-use durio_analyse::CurvePoint;
 use durio_judge::compare::{
     Comparison, Difference, FigureComparison, FigureName, Gate, Method, Pair, PairAnswer,
     SideFacts, SideWord, StepComparison,
 };
 use durio_judge::summary::{Summary, SummaryFigure, SummaryVerdict};
 
-use crate::document::chart::{AxisScale, AxisUnit, Chart, ChartSeries, Colour, Style, tail};
+use crate::document::chart::Chart;
 use crate::document::{
     Cell, Column, DetailLevel, Document, Row, Section, SectionBody, Table, Tone, both, record,
     shown,
@@ -34,15 +34,9 @@ const GATE_LINES_MAX: usize = 3;
 // More charts than this make a page that browsers open slowly.
 const CHARTS_MAX: usize = 60;
 
-// More lines than this of one side hide each other.
-const LINES_MAX: usize = 7;
-
-// More points than this cannot be distinguished on a curve.
-const POINTS_MAX: usize = 80;
-
 /// The ratios of the first two sides: of a comparison, and of the proof of a rule.
 pub(crate) fn poster(comparison: &Comparison) -> Option<Chart> {
-    comparison.pairs.first().map(ratios::ratios)
+    comparison.pairs.first().map(pictures::ratios)
 }
 
 impl Report for Comparison {
@@ -50,10 +44,11 @@ impl Report for Comparison {
         let labels: Vec<&str> = self.sides.iter().map(|side| side.label.as_str()).collect();
         let mut document = Document::new("durio compare", labels.join(" and "));
         document.poster = poster(self);
-        document.push(head(self));
+        let named = names::with_names(self);
+        head(&named).into_iter().for_each(|section| document.push(section));
         // The answer of a job that failed comes before everything that explains it.
-        document.sections.extend(self.gate.iter().map(|answer| gate(answer, self)));
-        for it in &self.pairs {
+        document.sections.extend(named.gate.iter().map(|answer| gate(answer, self)));
+        for it in &named.pairs {
             pair(it, self.gate.is_some(), &mut document);
         }
         document.push(how(self));
@@ -98,21 +93,23 @@ impl Report for Comparison {
 }
 
 /// The sides, and the runs that would decide an open answer.
-fn head(comparison: &Comparison) -> Section {
-    let mut head = Section::default();
+fn head(comparison: &Comparison) -> [Section; 2] {
+    let (mut head, mut local) =
+        (Section::default(), Section { is_local: true, ..Section::default() });
     for it in &comparison.sides {
         head.toned(Tone::Strong, &it.label, side(it));
     }
     let answer = &comparison.answer;
-    let Some(runs) = answer.runs_needed else { return head };
-    match &answer.command {
-        Some(command) => {
-            head.say(Tone::Plain, format!("About {runs} runs of each side would decide:"));
-            head.push(DetailLevel::Summary, SectionBody::Verbatim(command.clone()));
-        }
-        None => head.say(Tone::Plain, format!("About {runs} runs of each side would decide.")),
+    let Some(runs) = answer.runs_needed else { return [head, local] };
+    let command = answer.command.as_deref().unwrap_or_default();
+    let is_local = [" /", "=/", "'/"].iter().any(|path| command.contains(*path));
+    let end = if command.is_empty() || is_local { "." } else { ":" };
+    head.say(Tone::Plain, format!("About {runs} runs of each side would decide{end}"));
+    if !command.is_empty() {
+        let section = if is_local { &mut local } else { &mut head };
+        section.push(DetailLevel::Summary, SectionBody::Verbatim(command.to_owned()));
     }
-    head
+    [head, local]
 }
 
 /// The results of every step alone, and their basis.
@@ -156,8 +153,9 @@ fn gate(gate: &Gate, comparison: &Comparison) -> Section {
             let level = if at < shown { DetailLevel::Summary } else { DetailLevel::Detail };
             section.toned_at(level, tone, word, line);
         }
-        if let Some(more) = lines.len().checked_sub(shown).filter(|more| shown > 0 && *more > 0) {
-            section.toned(tone, word, format!("{more} more; --verbose lists them"));
+        if shown > 0 && lines.len() > shown {
+            let text = format!("{} in all; --verbose lists every one", lines.len());
+            section.toned(tone, word, text);
         }
     }
     if !gate.excluded.is_empty() {
@@ -191,9 +189,9 @@ fn pair(pair: &Pair, is_gated: bool, document: &mut Document) {
         let level = if at < FACTS_MAX { DetailLevel::Summary } else { DetailLevel::Detail };
         section.toned_at(level, Tone::Warning, "differs", difference(it));
     }
-    if let Some(more) = pair.environment.len().checked_sub(FACTS_MAX).filter(|more| *more > 0) {
-        let more = counted(more as u64, "more fact");
-        section.toned(Tone::Warning, "differs", format!("{more}; --verbose lists them"));
+    if pair.environment.len() > FACTS_MAX {
+        let text = format!("{} facts in all; --verbose lists every one", pair.environment.len());
+        section.toned(Tone::Warning, "differs", text);
     }
     for (label, titles) in [(&pair.baseline, &pair.only_baseline), (&pair.other, &pair.only_other)]
     {
@@ -213,12 +211,11 @@ fn pair(pair: &Pair, is_gated: bool, document: &mut Document) {
     let open = open.filter(|figure| !is_gated && figure.figure.is_gated());
     note_open(&mut section, open.filter_map(reason));
     if !pair.steps.is_empty() {
-        let more = match pair.steps.len().saturating_sub(STEPS_MAX) {
-            0 => String::new(),
-            more => format!("{} and ", counted(more as u64, "more step")),
+        let what = match pair.steps.len() {
+            count if count > STEPS_MAX => format!("all {count} steps and results"),
+            _ => "all results".to_owned(),
         };
-        let note = format!("{more}all results with their intervals: --verbose, or --format html");
-        section.note(note);
+        section.note(format!("{what} with their intervals: --verbose, or --format html"));
     }
     let drawn = drawn(&pair.steps);
     if drawn.contains(&false) {
@@ -272,7 +269,7 @@ fn step(pair: &Pair, step: &StepComparison, is_drawn: bool) -> Section {
         section.table(labelled(Table::shown(&columns(), lines), pair));
         open_results(step).into_iter().for_each(|line| section.note(line));
     }
-    section.charts(is_drawn.then(|| overlay(pair, step)));
+    section.charts(is_drawn.then(|| pictures::overlays(pair, step)).into_iter().flatten());
     section
 }
 
@@ -315,8 +312,13 @@ fn in_short(pair: &Pair) -> Table {
 
 /// The effect with its word, as `+4.2 % faster` or `22.1 × faster`.
 fn judged(it: &FigureComparison) -> Cell {
-    let effect = it.effect.map_or_else(String::new, |effect| format!("{} ", change(effect)));
-    Cell::Word(tone(it), format!("{effect}{}", word(it)))
+    let words = match it.effect.map(change) {
+        // A note says once that no result of a single run has one.
+        Some(effect) if it.word == SideWord::NoInterval => effect,
+        Some(effect) => format!("{effect} {}", word(it)),
+        None => word(it).to_owned(),
+    };
+    Cell::Word(tone(it), words)
 }
 
 /// An effect as people say it: in per cent, or as a factor where it is large.
@@ -336,26 +338,6 @@ const fn tone(figure: &FigureComparison) -> Tone {
         SideWord::Undecided => Tone::Warning,
         SideWord::NoDifference | SideWord::NoInterval => Tone::Plain,
     }
-}
-
-/// Two sides' latencies over the nines of the quantile, a line per repeat.
-fn overlay(pair: &Pair, step: &StepComparison) -> Chart {
-    let sides = [
-        (&pair.baseline, Colour::First, Style::Line),
-        (&pair.other, Colour::Second, Style::Dashes),
-    ];
-    let mut series = Vec::new();
-    for (curves, (name, colour, style)) in step.curves.iter().zip(sides) {
-        // A single point makes no line, but would still have its colour in the legend.
-        let drawable = curves.iter().filter(|curve| curve.len() > 1).take(LINES_MAX);
-        let line = |curve| ChartSeries::new(name, colour, style, tail(curve, POINTS_MAX));
-        series.extend(drawable.map(|curve: &Vec<CurvePoint>| line(curve)));
-    }
-    let title = format!(
-        "{} latency over percentiles (both logarithmic), a line per repeat",
-        step.headline.name()
-    );
-    Chart::plot(title, AxisScale::Nines, AxisUnit::Latency.logarithmic(), series)
 }
 
 fn side(side: &SideFacts) -> String {

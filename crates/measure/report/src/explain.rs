@@ -62,7 +62,7 @@ impl ShownExplanations {
 }
 
 /// Characters of ids of a kind on a screen of 30 lines.
-const IDS_MAX: usize = 230;
+const IDS_MAX: usize = 155;
 
 /// As many ids as `room` characters hold, and the number of the others.
 fn fitting(ids: &[&str], room: usize) -> String {
@@ -100,11 +100,12 @@ impl Report for ShownExplanations {
 }
 
 /// Each kind with its heading, and its label in the index.
-const KINDS: [(ExplanationKind, &str, &str); 5] = [
+const KINDS: [(ExplanationKind, &str, &str); 6] = [
     (ExplanationKind::Word, "Words of reports", "words"),
     (ExplanationKind::Warning, "Warnings about results", "warnings"),
     (ExplanationKind::Signal, "Signals about flushes", "signals"),
     (ExplanationKind::AuditRule, "Rules of the audit", "audit"),
+    (ExplanationKind::Cause, "Causes of slow commits", "causes"),
     (ExplanationKind::AdviceRule, "Rules of advice", "advice"),
 ];
 

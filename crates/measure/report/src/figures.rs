@@ -1,5 +1,5 @@
 //! Numbers and moments as people read them: three digits and a unit; times in UTC, which manifests
-//! have as RFC 3339.
+//! have as RFC 3339; and the ends of long paths.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -176,6 +176,15 @@ pub(crate) fn minute(started: &str) -> String {
 /// `2026-11-23 15:27:32` of a time as manifests have it.
 pub(crate) fn second(started: &str) -> String {
     started.get(..19).unwrap_or(started).replace('T', " ")
+}
+
+/// The last characters of a path.
+pub(crate) fn cut(path: &str, most: usize) -> String {
+    let letters: Vec<char> = path.chars().collect();
+    match letters.len() > most {
+        true => format!("…{}", letters[letters.len() + 1 - most..].iter().collect::<String>()),
+        false => path.to_owned(),
+    }
 }
 
 #[cfg(test)]

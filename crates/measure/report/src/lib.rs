@@ -39,6 +39,7 @@ mod stack;
 mod stack_tree;
 mod typical;
 mod watch;
+mod why;
 
 use std::io;
 
@@ -62,7 +63,7 @@ pub use run::ShownIntervals;
 pub use runs::ShownRuns;
 pub use stack_tree::{STACK_SCHEMA, Stacks};
 pub use typical::ShownTypical;
-pub use watch::{WatchedLocation, WatchedProbe};
+pub use watch::{SlowProbeCommits, WatchedLocation, WatchedProbe};
 
 use document::{DetailLevel, Document};
 

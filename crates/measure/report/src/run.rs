@@ -30,7 +30,7 @@ use crate::document::{DetailLevel, Document, Section, SectionBody, Tone};
 use crate::figures::{
     counted, deviation, grouped, latency, location_name, percent, rate, rate_bare, second,
 };
-use crate::{Report, TestCase, fio, stack_tree, typical};
+use crate::{Report, TestCase, fio, stack_tree, typical, why};
 
 impl Report for Findings {
     fn document(&self) -> Document {
@@ -77,6 +77,9 @@ impl Report for Findings {
             document.push(figures::beside_each_other(self));
             document.push(over_time::workloads(self));
             document.push(figures::write_and_sync(self));
+        }
+        if let Some(why) = &self.why {
+            document.push(why::own_commits(why));
         }
         // The user of a single job wants to know how it was done.
         let is_job = self.plan.purpose == Purpose::Run && self.campaign.is_none();

@@ -3,9 +3,11 @@
 //! Shows the totals of a watcher's probes, and their history. The watcher makes the probes and
 //! serves the bytes.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use durio_analyse::history::{FigureHistory, Percentiles};
+use durio_analyse::why::ExplainedCall;
 use durio_base::{Bytes, Nanos};
 use durio_record::{Latency, SparseHistogram};
 
@@ -13,7 +15,7 @@ use crate::document::{Cell, Column, Document, Section, Table, Tone, shown, words
 use crate::figures::{counted, minute, precise, second};
 use crate::render::html;
 use crate::render::openmetrics::{MetricFamily, MetricKind, write};
-use crate::{Options, Report as _};
+use crate::{Options, Report as _, why};
 
 /// What a watcher knows.
 #[derive(Debug)]
@@ -44,6 +46,32 @@ pub struct WatchedLocation {
     pub running_since: Option<f64>,
     /// What earlier and this watcher's probes found.
     pub history: Option<FigureHistory>,
+    /// The slowest commits of probes that recorded them.
+    pub slow: SlowProbeCommits,
+}
+
+/// Commits that probes explained.
+#[derive(Debug, Default)]
+pub struct SlowProbeCommits {
+    /// The latest first, with the begin of each one's probe in RFC 3339; some are kept.
+    pub commits: Vec<(String, ExplainedCall)>,
+    /// Nanoseconds that each cause took of all of them.
+    pub lost_ns: BTreeMap<&'static str, u64>,
+}
+
+impl SlowProbeCommits {
+    /// Commits that are kept.
+    const KEPT: usize = 100;
+
+    /// Adds the commits of the probe that began then.
+    pub fn add(&mut self, started: &str, calls: &[ExplainedCall]) {
+        for piece in calls.iter().flat_map(|call| &call.pieces) {
+            *self.lost_ns.entry(piece.cause).or_default() += piece.ns();
+        }
+        let new = calls.iter().map(|call| (started.to_owned(), call.clone()));
+        self.commits.splice(..0, new);
+        self.commits.truncate(Self::KEPT);
+    }
 }
 
 impl WatchedLocation {
@@ -60,6 +88,7 @@ impl WatchedLocation {
             succeeded_at: None,
             running_since: None,
             history: None,
+            slow: SlowProbeCommits::default(),
         }
     }
 
@@ -77,7 +106,7 @@ const BUCKETS: [f64; 16] = [
 ];
 
 /// Every metric, in the order in which they are written: name, kind, meaning.
-const METRICS: [(&str, MetricKind, &str); 8] = [
+const METRICS: [(&str, MetricKind, &str); 9] = [
     ("durio_watch_info", MetricKind::Gauge, "Version of durio that is watching."),
     ("durio_watch_interval_seconds", MetricKind::Gauge, "Interval between the starts of probes."),
     ("durio_watch_probes", MetricKind::Counter, "Probes, by how they ended."),
@@ -102,6 +131,11 @@ const METRICS: [(&str, MetricKind, &str); 8] = [
         MetricKind::Histogram,
         "Latency of durable commits of 8 KiB.",
     ),
+    (
+        "durio_slow_commit_seconds",
+        MetricKind::Counter,
+        "Time of the slowest commits of each probe, by cause (--why).",
+    ),
 ];
 
 impl WatchedProbe {
@@ -123,7 +157,8 @@ impl WatchedProbe {
 
     fn families(&self) -> Vec<MetricFamily> {
         let mut families = METRICS.map(|(name, kind, help)| MetricFamily::new(name, kind, help));
-        let [info, every, probes, written, succeeded, running, latest, latencies] = &mut families;
+        let [info, every, probes, written, succeeded, running, latest, latencies, slow] =
+            &mut families;
         info.add(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
         every.add(&[], self.every.as_secs_f64());
         for it in &self.locations {
@@ -140,6 +175,9 @@ impl WatchedProbe {
                 }
             }
             add_histogram(latencies, location, &it.latencies);
+            for (cause, nanos) in &it.slow.lost_ns {
+                slow.add(&[location, ("cause", *cause)], precise(*nanos) / 1e9);
+            }
         }
         families.into()
     }
@@ -171,6 +209,10 @@ impl WatchedProbe {
                 section.heading = format!("{} p99, {count}", history.target);
                 document.push(section);
             }
+        }
+        for it in self.locations.iter().filter(|it| !it.slow.commits.is_empty()) {
+            let heading = format!("{}: slow commits", it.location);
+            document.push(why::of_probes(heading, &it.slow.commits));
         }
         document
     }

@@ -14,7 +14,7 @@
 
 mod instances;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -23,27 +23,18 @@ use std::time::{Duration, Instant};
 use durio_base::Nanos;
 use durio_observe::{
     CallRole, CaptureEnd, CaptureEvent, CaptureEventKind, CapturedDevice, CapturedFile,
-    WriteCallRates, block_device_number, descriptors, family_of, has_request_queue, holders_below,
-    leaf_devices, open_file, process_of, processes_of_unit, read_stack, write_calls,
+    WriteCallRates, block_device_number, descriptors, has_request_queue, leaf_devices, open_file,
+    process_of,
 };
-use instances::{RawEvent, TraceFiles, Tracing};
+use instances::{RawEvent, Tracing};
 use rustix::fs::OFlags;
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::StopFlag;
 use crate::error::RunError;
-
-pub use instances::remove_dead_captures;
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CaptureTarget {
-    /// A process and its children.
-    Process(u32),
-    /// The processes of a unit of systemd.
-    Unit(String),
-    /// Processes that hold files below a directory open; only such files count.
-    Directory(PathBuf),
-}
+use crate::trace_files::TraceFiles;
+use crate::watched_processes::{
+    CaptureTarget, WriteCalls, cpu_time, monotonic, refuse_other_namespace, stacks_below, untraced,
+};
 
 /// The request for a capture.
 #[derive(Debug, Clone)]
@@ -57,34 +48,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// The time between two looks for new processes.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-
-/// The machine's own PID namespace (PROC_PID_INIT_INO in include/linux/proc_ns.h).
-const FIRST_NAMESPACE: &str = "pid:[4026531836]";
-
-impl CaptureTarget {
-    fn processes(&self, root: &Path) -> Result<Vec<u32>, RunError> {
-        let (found, none) = match self {
-            Self::Process(process) => {
-                (family_of(root, *process), format!("no process has the ID {process}"))
-            }
-            Self::Unit(unit) => (
-                processes_of_unit(root, unit).unwrap_or_default(),
-                format!("unit '{unit}' is not running (see systemctl status {unit})"),
-            ),
-            Self::Directory(path) => (
-                holders_below(root, path),
-                format!(
-                    "no process holds a file below '{}' open: start the database first",
-                    path.display()
-                ),
-            ),
-        };
-        let own = std::process::id();
-        let found: Vec<u32> = found.into_iter().filter(|process| *process != own).collect();
-        // A process that may not be looked at has an empty list of descriptors.
-        if found.is_empty() { Err(RunError::unsupported(none)) } else { Ok(found) }
-    }
-}
 
 /// Watches until its time is over, `stop` is set or all processes are gone. `root` is the folder
 /// that contains `proc` and `sys`.
@@ -100,21 +63,10 @@ pub fn capture(
     // First: a user without the right to trace sees no files of others either, and would get an
     // error that they do not exist.
     let files = TraceFiles::open(root).map_err(RunError::unsupported)?;
-    if fs::read_link(root.join("proc/self/ns/pid"))
-        .is_ok_and(|namespace| namespace != Path::new(FIRST_NAMESPACE))
-    {
-        return Err(RunError::unsupported(
-            "durio runs in a PID namespace (a container), but kernel events carry the host's \
-             process numbers: run it on the host, or with the host's PID namespace",
-        ));
-    }
+    refuse_other_namespace(root)?;
     let processes = wish.target.processes(root)?;
     let duration = Duration::from_nanos(wish.duration.get());
-    let below = match &wish.target {
-        CaptureTarget::Directory(path) => Some(path.as_path()),
-        _ => None,
-    };
-    let mut watched = WatchedFiles::new(root, below);
+    let mut watched = WatchedFiles::new(root, wish.target.places().first().map(PathBuf::as_path));
     let devices = watched.begin(&processes, emit);
     let tracing =
         Tracing::begin(files, root, &processes, &devices).map_err(RunError::unsupported)?;
@@ -239,21 +191,6 @@ fn take(
     }
 }
 
-/// The clock of the trace, nanoseconds.
-fn monotonic() -> u64 {
-    nanoseconds(ClockId::Monotonic)
-}
-
-fn cpu_time() -> u64 {
-    nanoseconds(ClockId::ProcessCPUTime)
-}
-
-fn nanoseconds(clock: ClockId) -> u64 {
-    let time = clock_gettime(clock);
-    let [seconds, nanos] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
-    seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
-}
-
 /// What a descriptor is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DescriptorKind {
@@ -322,19 +259,12 @@ impl<'a> WatchedFiles<'a> {
     }
 
     fn devices(&self, folders: &BTreeSet<PathBuf>) -> Vec<CapturedDevice> {
-        let mut seen = HashSet::new();
         let mut found: Vec<CapturedDevice> = Vec::new();
-        for folder in folders {
-            use std::os::unix::fs::MetadataExt;
-            // Files of one filesystem have one stack.
-            let is_new = fs::metadata(folder).is_ok_and(|facts| seen.insert(facts.dev()));
-            let Some(stack) = is_new.then(|| read_stack(folder).ok()).flatten() else { continue };
-            for name in leaf_devices(&stack) {
-                let Some(number) = block_device_number(self.root, &name) else { continue };
-                if found.iter().all(|device| device.number != number) {
-                    let has_requests = has_request_queue(self.root, &name);
-                    found.push(CapturedDevice { name, number, has_requests });
-                }
+        for name in stacks_below(folders).iter().flat_map(leaf_devices) {
+            let Some(number) = block_device_number(self.root, &name) else { continue };
+            if found.iter().all(|device| device.number != number) {
+                let has_requests = has_request_queue(self.root, &name);
+                found.push(CapturedDevice { name, number, has_requests });
             }
         }
         found
@@ -430,50 +360,6 @@ enum Position {
     /// It was just opened.
     Begin,
     Unknown,
-}
-
-/// How long is looked after a capture, at most.
-const LOOK_MAX: Duration = Duration::from_secs(4);
-/// And which part of the capture's own time.
-const LOOK_PART: u32 = 10;
-/// Between two looks at the wish to stop.
-const STOP_LOOK_PAUSE: Duration = Duration::from_millis(20);
-
-/// The calls of each process, at a time.
-#[derive(Debug, Clone)]
-struct WriteCalls {
-    at: Instant,
-    calls: BTreeMap<u32, u64>,
-}
-
-impl WriteCalls {
-    fn now(root: &Path, processes: &[u32]) -> Self {
-        let calls =
-            processes.iter().filter_map(|process| Some((*process, write_calls(root, *process)?)));
-        Self { calls: calls.collect(), at: Instant::now() }
-    }
-
-    /// Calls per second since then, of processes that existed then and still do; none without such
-    /// processes.
-    fn rate(&self, root: &Path) -> Option<f64> {
-        let since = |(process, before): (&u32, &u64)| {
-            Some(write_calls(root, *process)?.saturating_sub(*before))
-        };
-        let calls: Vec<u64> = self.calls.iter().filter_map(since).collect();
-        #[expect(clippy::cast_precision_loss, reason = "calls of minutes")]
-        let sum = calls.iter().sum::<u64>() as f64;
-        (!calls.is_empty()).then(|| sum / self.at.elapsed().as_secs_f64().max(f64::MIN_POSITIVE))
-    }
-}
-
-/// The rate without a trace, for a part of `duration`; none if `stop` is set during it.
-fn untraced(root: &Path, processes: &[u32], duration: Duration, stop: &StopFlag) -> Option<f64> {
-    let begin = WriteCalls::now(root, processes);
-    let until = begin.at + LOOK_MAX.min(duration / LOOK_PART);
-    while Instant::now() < until && !stop.is_set() {
-        sleep(STOP_LOOK_PAUSE.min(until.saturating_duration_since(Instant::now())));
-    }
-    if stop.is_set() { None } else { begin.rate(root) }
 }
 
 #[cfg(test)]

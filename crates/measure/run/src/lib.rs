@@ -97,6 +97,13 @@
 //! into stretches that together are the whole; as many operations are made without tracing, so that
 //! its cost is known. Requests that other programs queue to the same devices are left out; those of
 //! kernel threads are not, because they send a journal's writes.
+//!
+//! # Other processes
+//!
+//! `capture.rs` counts what a running database does to its storage, and `why.rs` keeps what the
+//! kernel did around its slow durable writes. Both trace by instances of their own
+//! (`trace_files.rs`), look at the same kinds of targets, and measure what tracing costs these
+//! (`watched_processes.rs`).
 
 mod capture;
 mod collector;
@@ -119,11 +126,14 @@ mod start;
 mod step;
 mod step_schedule;
 mod sync_probe;
+mod trace_files;
 mod trace_step;
 mod tracefs;
 mod unmeasured;
+mod watched_processes;
+mod why;
 
-pub use capture::{CaptureTarget, CaptureWish, capture, remove_dead_captures};
+pub use capture::{CaptureWish, capture};
 pub use durio_command::StopFlag;
 pub use error::{RunError, RunErrorKind};
 pub use job::Processors;
@@ -131,8 +141,14 @@ pub use memory::{large_step, memory_of};
 pub use replay::{Replay, ReplayProgress, ReplayWish, replay};
 pub use session::{Resume, RunContext, run};
 pub use start::{GateOrder, StepStart};
+pub use trace_files::remove_dead_captures;
 pub use trace_step::probe_tracing;
 pub use tracefs::{remove_dead_trace_instances, trace_instance_name};
+pub use watched_processes::{CaptureTarget, monotonic};
+pub use why::{
+    BegunWatch, CountedTimes, RecordedTrace, SlowLimit, WhyWish, begin_slow_watch,
+    watch_slow_calls, window_text,
+};
 
 use durio_base::{Bytes, Nanos};
 use durio_plan::Step;

@@ -165,17 +165,20 @@ impl TraceInstance {
         written.map_err(|error| reason("write", &path, &error))
     }
 
-    /// The ring buffers, a file for each processor; reading one does not wait.
-    pub(crate) fn buffers(&self) -> Result<Vec<File>, String> {
+    /// The ring buffers, a file for each processor by its number; reading one does not wait.
+    pub(crate) fn buffers(&self) -> Result<Vec<(u32, File)>, String> {
         let folder = self.folder.0.join("per_cpu");
         let entries = fs::read_dir(&folder).map_err(|error| reason("read", &folder, &error))?;
         let open = |entry: fs::DirEntry| {
+            let name = entry.file_name();
+            let number = name.to_str()?.strip_prefix("cpu")?.parse::<u32>().ok()?;
             let path = entry.path().join("trace_pipe_raw");
             let mut options = OpenOptions::new();
             options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
-            options.open(&path).map_err(|error| reason("open", &path, &error))
+            let file = options.open(&path).map_err(|error| reason("open", &path, &error));
+            Some(file.map(|file| (number, file)))
         };
-        entries.flatten().map(open).collect()
+        entries.flatten().filter_map(open).collect()
     }
 
     pub(crate) fn reads(&self, file: &str) -> Option<String> {

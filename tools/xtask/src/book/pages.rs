@@ -35,7 +35,7 @@ struct ExplanationPage {
     intro: &'static str,
 }
 
-const KINDS: [ExplanationPage; 5] = [
+const KINDS: [ExplanationPage; 6] = [
     ExplanationPage {
         name: "word",
         page: "reference/verdicts",
@@ -68,6 +68,14 @@ const KINDS: [ExplanationPage; 5] = [
         intro: "What `durio audit` holds against published figures, fio's results and durio's own \
                 runs. Every figure was rounded before it was printed, so a rule treats it as an \
                 interval and speaks only if all of the interval is on one side.",
+    },
+    ExplanationPage {
+        name: "cause",
+        page: "reference/causes",
+        title: "Causes of slow commits",
+        intro: "What `durio why` names as the cause of a slow commit, and what to do about it. How a \
+                cause is found is in [How durio explains slow commits](../method/why.md), where to \
+                begin in [Why are my commits slow?](../how-to/slow-commits.md).",
     },
     ExplanationPage {
         name: "advice-rule",

@@ -277,7 +277,7 @@ pub(crate) struct ServerGroup {
 }
 
 impl ServerGroup {
-    fn spawn(mut command: Command) -> Result<Self> {
+    pub(crate) fn spawn(mut command: Command) -> Result<Self> {
         let name = command.get_program().to_owned();
         let child = command.process_group(0).spawn();
         Ok(Self { child: child.with_context(|| format!("cannot run {}", name.display()))? })

@@ -45,11 +45,11 @@ pub(crate) struct RequestLine<'t> {
     pub(crate) task: u32,
     pub(crate) request: DeviceRequest,
     pub(crate) sector: Option<u64>,
-    pub(crate) stage: RequestStage,
+    pub(crate) stage: LineStage,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum RequestStage {
+pub(crate) enum LineStage {
     Issued,
     /// It was issued, and will be again.
     Requeued,
@@ -140,9 +140,9 @@ impl<'t> RequestLine<'t> {
         let end = event.find([':', '('])?;
         let (name, rest) = event.split_at(end);
         let stage = |error: i64| match name {
-            "block_rq_issue" => Some(RequestStage::Issued),
-            "block_rq_requeue" => Some(RequestStage::Requeued),
-            "block_rq_complete" => Some(RequestStage::Completed(error)),
+            "block_rq_issue" => Some(LineStage::Issued),
+            "block_rq_requeue" => Some(LineStage::Requeued),
+            "block_rq_complete" => Some(LineStage::Completed(error)),
             _ => None,
         };
         let dialect = Dialect::Events;
@@ -190,7 +190,7 @@ impl<'t> RequestLine<'t> {
         };
         let request = request(flags, bytes)?;
         let sector = sector.parse().ok().filter(|_| request != DeviceRequest::Flush);
-        let stage = RequestStage::Both { end };
+        let stage = LineStage::Both { end };
         Some(Self { dialect: Dialect::Iosnoop, device, at, task, request, sector, stage })
     }
 
@@ -220,7 +220,7 @@ impl<'t> RequestLine<'t> {
         let request = request(flags, bytes)?;
         let sector = sector.parse().ok().filter(|_| request != DeviceRequest::Flush);
         let dialect = Dialect::Biosnoop { letters: flags.len() > 1 };
-        let (at, stage) = (end.saturating_sub(latency), RequestStage::Both { end });
+        let (at, stage) = (end.saturating_sub(latency), LineStage::Both { end });
         Some(Self { dialect, device: (*device).into(), at, task, request, sector, stage })
     }
 }
@@ -231,11 +231,11 @@ fn number(word: &str) -> Option<&str> {
     [major, minor].iter().all(|part| part.parse::<u32>().is_ok()).then_some(word)
 }
 
-fn action_of_blkparse(action: &str, rest: &[&str]) -> Option<RequestStage> {
+fn action_of_blkparse(action: &str, rest: &[&str]) -> Option<LineStage> {
     match action {
-        "D" => Some(RequestStage::Issued),
-        "R" => Some(RequestStage::Requeued),
-        "C" => Some(RequestStage::Completed(error(rest))),
+        "D" => Some(LineStage::Issued),
+        "R" => Some(LineStage::Requeued),
+        "C" => Some(LineStage::Completed(error(rest))),
         _ => None,
     }
 }

@@ -17,6 +17,18 @@ struct FieldPlace {
     offset: usize,
     size: usize,
     is_signed: bool,
+    content: FieldContent,
+}
+
+/// What the place of a field holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FieldContent {
+    /// The field holds the value itself.
+    Value,
+    /// Place in the event (low half) and length (high half) of a value of varying length: `__data_loc`.
+    Location,
+    /// The same, counted from the end of this field: `__rel_loc`.
+    RelativeLocation,
 }
 
 /// The layout of one event.
@@ -52,38 +64,68 @@ fn field(line: &str) -> Option<(String, FieldPlace)> {
     let mut number = |key: &str| parts.next()?.strip_prefix(key)?.parse::<usize>().ok();
     let (offset, size) = (number("offset:")?, number("size:")?);
     let is_signed = number("signed:").is_some_and(|sign| sign == 1);
-    Some((name.to_owned(), FieldPlace { offset, size, is_signed }))
+    let content = match declared.split(' ').next() {
+        Some("__data_loc") => FieldContent::Location,
+        Some("__rel_loc") => FieldContent::RelativeLocation,
+        _ => FieldContent::Value,
+    };
+    Some((name.to_owned(), FieldPlace { offset, size, is_signed, content }))
 }
 
 impl TraceField {
     fn bytes(self, event: &[u8]) -> Option<&[u8]> {
-        event.get(self.0.offset..self.0.offset.checked_add(self.0.size)?)
+        let end = self.0.offset.checked_add(self.0.size)?;
+        let field = event.get(self.0.offset..end)?;
+        let from = match self.0.content {
+            FieldContent::Value => return Some(field),
+            FieldContent::Location => 0,
+            FieldContent::RelativeLocation => end,
+        };
+        let location = number(field, false)?;
+        let begin = usize::try_from(location & 0xffff).ok()?.checked_add(from)?;
+        let length = usize::try_from(location >> 16).ok()?;
+        event.get(begin..begin.checked_add(length)?)
     }
 
     /// An unsigned number; of a signed one its bits.
     pub fn unsigned(self, event: &[u8]) -> Option<u64> {
-        let number = match *self.bytes(event)? {
-            [byte] => u64::from(byte),
-            [a, b] => u64::from(u16::from_ne_bytes([a, b])),
-            [a, b, c, d] if self.0.is_signed => {
-                i64::from(i32::from_ne_bytes([a, b, c, d])).cast_unsigned()
-            }
-            [a, b, c, d] => u64::from(u32::from_ne_bytes([a, b, c, d])),
-            [a, b, c, d, e, f, g, h] => u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
-            _ => return None,
-        };
-        Some(number)
+        number(self.bytes(event)?, self.0.is_signed)
     }
 
     pub fn signed(self, event: &[u8]) -> Option<i64> {
         self.unsigned(event).map(u64::cast_signed)
     }
 
-    /// Text of a fixed length, up to its first zero.
+    /// The words of an array, to the end of the event: the kernel writes more of them than the format
+    /// announces (stacks).
+    pub(crate) fn words(self, event: &[u8]) -> impl Iterator<Item = u64> {
+        let words = event.get(self.0.offset..).unwrap_or_default();
+        words.chunks_exact(8).map_while(|word| number(word, false))
+    }
+
+    /// Major and minor number of a device, which the kernel keeps in one word (kdev_t.h).
+    pub(crate) fn device(self, event: &[u8]) -> Option<(u32, u32)> {
+        let number = u32::try_from(self.unsigned(event)?).ok()?;
+        Some((number >> 20, number & 0xf_ffff))
+    }
+
+    /// Text up to its first zero.
     pub fn text(self, event: &[u8]) -> Option<String> {
         let bytes = self.bytes(event)?.split(|byte| *byte == 0).next()?;
         Some(String::from_utf8_lossy(bytes).into_owned())
     }
+}
+
+fn number(bytes: &[u8], is_signed: bool) -> Option<u64> {
+    let number = match *bytes {
+        [byte] => u64::from(byte),
+        [a, b] => u64::from(u16::from_ne_bytes([a, b])),
+        [a, b, c, d] if is_signed => i64::from(i32::from_ne_bytes([a, b, c, d])).cast_unsigned(),
+        [a, b, c, d] => u64::from(u32::from_ne_bytes([a, b, c, d])),
+        [a, b, c, d, e, f, g, h] => u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+        _ => return None,
+    };
+    Some(number)
 }
 
 /// The layout of a sub-buffer.
@@ -109,6 +151,8 @@ const SIZE_MAX: usize = 16 << 20;
 
 /// The low bits of `commit` are a length, the highest say that events were lost before it.
 const LENGTH_MASK: u64 = (1 << 27) - 1;
+/// The bit RB_MISSED_EVENTS of the length (kernel/trace/ring_buffer.c).
+const LOST_BEFORE: u64 = 1 << 31;
 
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
@@ -128,9 +172,20 @@ impl SubBuffer {
         Some(Self { commit, data: data.offset, size })
     }
 
+    /// When a sub-buffer begins: no event of it is older.
+    pub fn begin(self, page: &[u8]) -> Option<u64> {
+        word64(page, 0)
+    }
+
+    /// True if the kernel lost events between the sub-buffer before this one and this one.
+    pub fn follows_loss(self, page: &[u8]) -> bool {
+        let commit = TraceField(self.commit).unsigned(page);
+        commit.is_some_and(|commit| commit & LOST_BEFORE != 0)
+    }
+
     /// Calls `take` with each event of a sub-buffer, in the order of time. Damage ends it.
     pub fn events<'a>(self, page: &'a [u8], mut take: impl FnMut(BinaryEvent<'a>)) -> Option<()> {
-        let mut at = word64(page, 0)?;
+        let mut at = self.begin(page)?;
         let length = TraceField(self.commit).unsigned(page)? & LENGTH_MASK;
         let end = self.data.checked_add(usize::try_from(length).ok()?)?;
         let data = page.get(self.data..end)?;
@@ -387,10 +442,10 @@ impl FieldReader {
                 CaptureEventKind::Left { call, result: result.signed(event)? }
             }
             Self::Issued { device, bytes, sectors, flags } => {
-                let number = u32::try_from(device.unsigned(event)?).ok()?;
+                let device = device.device(event)?;
                 let bytes = bytes.unsigned(event)? * if sectors { 512 } else { 1 };
                 let request = request(&flags.text(event)?, bytes)?;
-                CaptureEventKind::Issued { device: (number >> 20, number & 0xf_ffff), request }
+                CaptureEventKind::Issued { device, request }
             }
             Self::Ring { opcode } => {
                 CaptureEventKind::Ring { opcode: u8::try_from(opcode.unsigned(event)?).ok()? }
@@ -400,7 +455,8 @@ impl FieldReader {
     }
 }
 
-fn low_half(word: u64) -> Option<i32> {
+/// A descriptor out of a whole word, as which the kernel keeps an argument of a call.
+pub(crate) fn low_half(word: u64) -> Option<i32> {
     u32::try_from(word & u64::from(u32::MAX)).ok().map(u32::cast_signed)
 }
 

@@ -192,3 +192,14 @@ fn a_time_of_its_own_has_59_bits_and_the_page_has_those_above() {
     // Bit 58 is the event's.
     assert_eq!(events, [((0b1_0110 << 59 | 2 << 27 | 7), 4)]);
 }
+
+#[test]
+fn a_sub_buffer_says_when_it_begins_and_whether_events_were_lost_before_it() {
+    let layout = SubBuffer::parse(HEADER_PAGE).unwrap();
+    let mut page = page(1000, &head(29, 0));
+    for (bits, is_lost) in [(0, false), (1 << 30, false), (1 << 31, true), (3 << 30, true)] {
+        page[8..16].copy_from_slice(&(4_u64 | bits).to_ne_bytes());
+        assert_eq!((layout.begin(&page), layout.follows_loss(&page)), (Some(1000), is_lost));
+    }
+    assert_eq!((layout.begin(&page[..7]), layout.follows_loss(&page[..15])), (None, false));
+}

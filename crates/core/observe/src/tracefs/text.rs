@@ -108,25 +108,75 @@ pub struct TraceText {
 /// Reads a trace. Comments, and events other than those of [`TraceEventKind`], are passed over.
 pub fn parse_trace(text: &[u8], clock: TraceClock) -> TraceText {
     let mut trace = TraceText::default();
-    for line in text.split(|byte| *byte == b'\n') {
-        let tail = line.get(NAME_WIDTH..).filter(|_| line.len() <= LINE_MAX);
-        let Some(tail) = tail.map(String::from_utf8_lossy) else { continue };
-        let Some((at, task, event)) = context(&tail, clock) else { continue };
-        let Some((name, rest)) = event.split_once(": ") else { continue };
+    each_line(text, clock, |line| {
+        let TraceLine::Event(EventLine { at, task, event, .. }) = line else { return };
+        let Some((name, rest)) = event.split_once(": ") else { return };
         match kinds(name, rest, task) {
-            TraceLine::Events(kinds) => {
+            LineKinds::Known(kinds) => {
                 let kinds = kinds.into_iter().flatten();
                 trace.events.extend(kinds.map(|kind| TraceEvent { at, task, kind }));
             }
-            TraceLine::Unreadable => trace.unreadable += 1,
-            TraceLine::Other => {}
+            LineKinds::Unreadable => trace.unreadable += 1,
+            LineKinds::Other => {}
         }
-    }
+    });
     trace
 }
 
-enum TraceLine {
-    Events([Option<TraceEventKind>; 2]),
+/// A line of a trace that says something.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum TraceLine<'a> {
+    Event(EventLine<'a>),
+    /// A function of the stack whose event came before.
+    Function(&'a str),
+    /// A buffer lost this many events here.
+    Lost(u64),
+}
+
+/// A line of an event.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EventLine<'a> {
+    /// On the clock of the trace.
+    pub(crate) at: u64,
+    /// The name of the task; `<...>` if the kernel does not know it any more.
+    pub(crate) task_name: &'a str,
+    pub(crate) task: u32,
+    pub(crate) processor: u32,
+    /// An interrupt interrupted the task.
+    pub(crate) in_interrupt: bool,
+    /// The name of the event, a colon, and its contents; of a stack `<stack trace>`.
+    pub(crate) event: &'a str,
+}
+
+/// Calls `take` with each line of a trace that is not a comment.
+pub(crate) fn each_line(text: &[u8], clock: TraceClock, mut take: impl FnMut(TraceLine<'_>)) {
+    let lines = text.split(|byte| *byte == b'\n').filter(|line| line.len() <= LINE_MAX);
+    for line in lines {
+        if let Some((name, tail)) = line.split_at_checked(NAME_WIDTH) {
+            let (name, tail) = (String::from_utf8_lossy(name), String::from_utf8_lossy(tail));
+            if let Some(line) = event_line(&name, &tail, clock) {
+                take(TraceLine::Event(line));
+                continue;
+            }
+        }
+        if let Some(function) = line.strip_prefix(b" => ") {
+            take(TraceLine::Function(&String::from_utf8_lossy(function)));
+        } else if let Some(lost) = line.strip_prefix(b"CPU:").and_then(lost_events) {
+            take(TraceLine::Lost(lost));
+        }
+    }
+}
+
+/// `1 [LOST 7 EVENTS]`; some losses have no number.
+fn lost_events(line: &[u8]) -> Option<u64> {
+    let line = std::str::from_utf8(line).ok()?;
+    let (_, lost) = line.split_once(" [LOST ")?;
+    let (number, _) = lost.split_once("EVENTS]")?;
+    Some(number.trim_end().parse().unwrap_or(1))
+}
+
+enum LineKinds {
+    Known([Option<TraceEventKind>; 2]),
     /// It should be an event known here.
     Unreadable,
     Other,
@@ -138,42 +188,48 @@ const NAME_WIDTH: usize = 16;
 /// Longer lines are not the kernel's.
 const LINE_MAX: usize = 8192;
 
-fn kinds(name: &str, rest: &str, task: u32) -> TraceLine {
+fn kinds(name: &str, rest: &str, task: u32) -> LineKinds {
     let kind = match name {
         "sys_enter" => call(rest).map(|()| TraceEventKind::Entered),
         "sys_exit" => call(rest).map(|()| TraceEventKind::Left),
         // One line is the end of one task's turn and the start of another's.
         "sched_switch" => {
-            return switched(rest, task).map_or(TraceLine::Unreadable, TraceLine::Events);
+            return switched(rest, task).map_or(LineKinds::Unreadable, LineKinds::Known);
         }
-        "block_bio_queue" => of_bio(rest).map(TraceEventKind::Queued),
-        "block_bio_complete" => of_bio(rest).map(TraceEventKind::Ended),
-        "block_rq_issue" => issued(rest).map(TraceEventKind::Issued),
-        "block_rq_complete" => completed(rest).map(TraceEventKind::Completed),
+        "block_bio_queue" => bio_request(rest).map(TraceEventKind::Queued),
+        "block_bio_complete" => bio_request(rest).map(TraceEventKind::Ended),
+        "block_rq_issue" => issued_request(rest).map(TraceEventKind::Issued),
+        "block_rq_complete" => completed_request(rest).map(TraceEventKind::Completed),
         // The function that writes marks; by its address, if names of functions are hidden.
         _ if name.contains("mark_write") || name.starts_with("0x") => {
             Some(TraceEventKind::Mark(rest.trim_end().to_owned()))
         }
-        _ => return TraceLine::Other,
+        _ => return LineKinds::Other,
     };
-    kind.map_or(TraceLine::Unreadable, |kind| TraceLine::Events([Some(kind), None]))
+    kind.map_or(LineKinds::Unreadable, |kind| LineKinds::Known([Some(kind), None]))
 }
 
-/// The part between the task's name and the event: time and task are kept.
-fn context(tail: &str, clock: TraceClock) -> Option<(u64, u32, &str)> {
+/// Reads the task's name, and what follows it up to the event.
+fn event_line<'a>(name: &'a str, tail: &'a str, clock: TraceClock) -> Option<EventLine<'a>> {
     let (head, event) = tail.strip_prefix('-')?.split_once(": ")?;
     let mut words = head.split_whitespace();
     let task = words.next()?.parse().ok()?;
     let at = clock.time(words.next_back()?)?;
-    // Between number and time come the processor, letters of state and, by option, the thread
-    // group.
-    words.any(is_processor).then_some((at, task, event))
+    // Between number and time come, by option, the thread group, then the processor and, by option,
+    // letters of state.
+    let processor = words.find_map(processor)?;
+    let in_interrupt = words.next().is_some_and(is_of_interrupt);
+    Some(EventLine { at, task_name: name.trim_start(), task, processor, in_interrupt, event })
 }
 
 /// A processor's number: `[001]`.
-fn is_processor(word: &str) -> bool {
-    let number = word.strip_prefix('[').and_then(|word| word.strip_suffix(']'));
-    number.is_some_and(|number| number.parse::<u32>().is_ok())
+fn processor(word: &str) -> Option<u32> {
+    word.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
+}
+
+/// Letters of state, of which the third is that of interrupts: hard, soft, or not maskable.
+fn is_of_interrupt(letters: &str) -> bool {
+    letters.as_bytes().get(2).is_some_and(|letter| b"hHszZ".contains(letter))
 }
 
 /// Seconds with six decimals, as the kernel prints times.
@@ -187,22 +243,24 @@ fn seconds(text: &str) -> Option<Nanos> {
 }
 
 /// `254,0 WS 4096 () 173162880 + 8 be,0,4 [dd]`; before Linux 6.9 without the priority.
-fn issued(text: &str) -> Option<BlockRequest> {
+pub(crate) fn issued_request(text: &str) -> Option<BlockRequest> {
     let (device, flags, rest) = device_and_flags(text)?;
     let (bytes, rest) = rest.split_once(' ')?;
-    let (sector, _) = place(after_command(rest)?)?;
-    Some(BlockRequest { device, flags, bytes: bytes.parse().ok()?, sector })
+    let (sector, whole_sectors) = place(after_command(rest)?)?;
+    // Before Linux 4.11 the bytes of a filesystem's request were printed as zero.
+    let bytes = bytes.parse().ok().map(|bytes| if bytes == 0 { whole_sectors } else { bytes })?;
+    Some(BlockRequest { device, flags, bytes, sector })
 }
 
 /// `254,0 WS () 173162880 + 8 be,0,4 [0]`.
-fn completed(text: &str) -> Option<BlockRequest> {
+pub(crate) fn completed_request(text: &str) -> Option<BlockRequest> {
     let (device, flags, rest) = device_and_flags(text)?;
     let (sector, bytes) = place(after_command(rest)?)?;
     Some(BlockRequest { device, flags, bytes, sector })
 }
 
 /// `254,0 FWS 0 + 0 [dd]`.
-fn of_bio(text: &str) -> Option<BlockRequest> {
+pub(crate) fn bio_request(text: &str) -> Option<BlockRequest> {
     let (device, flags, rest) = device_and_flags(text)?;
     let (sector, bytes) = place(rest)?;
     Some(BlockRequest { device, flags, bytes, sector })

@@ -3,8 +3,7 @@
 use durio_command::error_chain;
 
 use super::*;
-
-const CAMPAIGN: &str = "0123456789abcdef0123456789abcdef";
+use crate::tests::CAMPAIGN;
 
 /// Whether a subject is within a list, as NATS matches them.
 fn allows(list: &[String], subject: &str) -> bool {
@@ -42,17 +41,8 @@ fn a_host_speaks_for_itself_and_hears_the_coordinator_only() {
 
 #[test]
 fn messages_go_to_subjects_that_their_senders_may_use() {
-    use crate::message::{Body, BusMessage, COORDINATOR, PROTOCOL, Recipient};
-    let message = |sender: &str, body| BusMessage {
-        protocol: PROTOCOL,
-        campaign: CAMPAIGN.to_owned(),
-        sender: sender.to_owned(),
-        incarnation: 1,
-        sequence: 1,
-        body,
-        signature: None,
-        bytes: Vec::new(),
-    };
+    use crate::message::{Body, BusMessage, COORDINATOR, Recipient};
+    let message = |sender: &str, body| BusMessage::new(CAMPAIGN, sender, (1, 1), body);
     let name = "db1.example";
     let (host, coordinator) = (permissions(CAMPAIGN, name), coordinator_permissions(CAMPAIGN));
     let answer = message(name, Body::Answer { nonce: 1, at_ns: 7 });
@@ -197,6 +187,9 @@ fn servers_are_accepted_from_their_bounds_on() {
         ("2.15.2", Ok(()), Ok(())),
         ("3.0.0", Ok(()), Ok(())),
         ("1.99.99", too_old("1.99.99"), too_old("1.99.99")),
+        // As distributions number their builds.
+        ("2.12.7+ds1-2", Ok(()), Ok(())),
+        ("2.10.27~bpo12", Ok(()), holes("2.10.27~bpo12")),
     ];
     for (version, loopback, beyond) in rows {
         assert_eq!(accept_server(version, false), loopback, "{version}");

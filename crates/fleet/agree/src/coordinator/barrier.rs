@@ -13,7 +13,7 @@ use durio_record::fleet::{Barrier, CampaignEvent, CampaignOutcome, HostState, Lo
 
 use super::CoordinatorMachine;
 use super::views::{BarrierAttempt, BarrierStage, HostView, OrderedBarrier};
-use crate::clock::{PROBES, later, on_coordinator};
+use crate::clock::{PROBES, QUESTION_EVERY, later, on_coordinator};
 use crate::message::{
     Body, CampaignStep, HostStatus, OrderedStart, PlannedStep, StartOrder, TimetableEntry,
 };
@@ -30,7 +30,7 @@ const LEAD_PER_HOST: Nanos = Nanos::from_micros(225);
 const START_SLACK: Nanos = Nanos::from_millis(100);
 /// The least time between the end of a step in the timetable and the start of the next.
 const TIMETABLE_SLACK: Nanos = Nanos::from_secs(1);
-/// How long probes may take.
+/// How long probes may take, at least.
 const PROBING_MAX: Nanos = Nanos::from_secs(2);
 /// How long after a start the hosts are waited for that do not report it.
 const PASS_WAIT: Nanos = Nanos::from_secs(2);
@@ -40,6 +40,12 @@ fn lead(round_trip: Nanos, fan_out: Nanos, hosts: u64) -> Nanos {
     let times = |span: Nanos, count: u64| Nanos::new(span.get().saturating_mul(count));
     let measured = times(round_trip, 10).max(times(fan_out, 5));
     LEAD_MIN.max(measured).max(times(LEAD_PER_HOST, hosts)).min(LEAD_MAX)
+}
+
+/// Twice the time of all questions, if these are so many.
+fn probing_max(hosts: usize) -> Nanos {
+    let questions = (hosts as u64).saturating_mul(u64::from(PROBES));
+    PROBING_MAX.max(Nanos::new(questions.saturating_mul(2 * QUESTION_EVERY.get())))
 }
 
 fn waiting(view: &HostView) -> Option<CampaignStep> {
@@ -61,7 +67,7 @@ impl CoordinatorMachine {
             BarrierStage::Ordered(_) => self.watch_start(barrier),
             BarrierStage::Probing { since } => {
                 let is_done = |&at: &usize| self.hosts[at].series.is_done(self.now);
-                let is_over = self.now.saturating_sub(*since) > PROBING_MAX;
+                let is_over = self.now.saturating_sub(*since) > probing_max(barrier.hosts.len());
                 if self.relays_are_probed() && barrier.hosts.iter().all(is_done) || is_over {
                     self.order_start(barrier)
                 } else {

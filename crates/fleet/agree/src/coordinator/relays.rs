@@ -32,10 +32,15 @@ impl CoordinatorMachine {
         self.relays.iter().position(|relay| sender == subject && relay.name == subject)
     }
 
+    /// The relay that serves a host, if one does.
+    pub fn relay(&self, host: &str) -> Option<&str> {
+        let relay = self.hosts[self.position(host)?].relay?;
+        Some(&self.relays[relay].name)
+    }
+
     /// Whether the host is in the region of this relay.
     pub fn is_behind(&self, host: &str, relay: &str) -> bool {
-        let place = self.position(host).and_then(|at| self.hosts[at].relay);
-        place.is_some_and(|place| self.relays[place].name == relay)
+        self.relay(host) == Some(relay)
     }
 
     pub(super) fn hear_relay(&mut self, at: usize, message: BusMessage, verify: &dyn Verify) {
@@ -141,6 +146,10 @@ impl CoordinatorMachine {
     /// not known proves of no host that it lives.
     fn take_words(&mut self, at: usize, report: &RegionReport) {
         let now = self.now;
+        for &host in report.words.keys().filter_map(|host| self.places.get(host)) {
+            let view = &mut self.hosts[host];
+            view.is_heard |= view.relay == Some(at);
+        }
         let Some(relay_clock) = self.relays[at].clock else { return };
         let offset = relay_clock.at(now);
         let made = on_coordinator(Nanos::new(report.at_ns), offset);

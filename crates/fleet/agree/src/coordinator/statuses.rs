@@ -5,9 +5,11 @@ use durio_record::fleet::{CampaignEvent, HostState};
 
 use super::views::HostView;
 use super::{CampaignPhase, CoordinatorMachine};
-use crate::clock::{ClockEstimate, PROBES, later, on_coordinator};
+use crate::clock::{ClockEstimate, PROBE_GAP, PROBES, QUESTION_EVERY, later, on_coordinator};
 use crate::fault::FleetFault;
-use crate::message::{Body, BusMessage, CampaignStep, HostStatus, PlanSummary, Recipient, Verify};
+use crate::message::{
+    Body, BusMessage, CampaignStep, HostStatus, PlanSummary, Recipient, Verify, is_same_release,
+};
 
 /// Hosts that were not asked and of which a record is made.
 const STRANGERS_MAX: usize = 100;
@@ -75,7 +77,7 @@ impl CoordinatorMachine {
         if let Some(run) = &status.run {
             view.run.get_or_insert_with(|| run.clone());
         }
-        view.status = Some(status);
+        (view.status, view.is_heard) = (Some(status), true);
         if view.relay.is_none() {
             view.alive = now;
             self.date_status(at);
@@ -179,10 +181,7 @@ impl CoordinatorMachine {
     /// Why a host cannot take part.
     fn objection(&self, at: usize) -> Option<String> {
         let own = &self.hosts[at].status.as_ref()?.machine;
-        // Patches of one release measure alike; others may differ.
-        let release =
-            |version: &str| version.rsplit_once('.').map(|(release, _)| release.to_owned());
-        let is_other = release(&own.version) != release(&self.config.version);
+        let is_other = !is_same_release(&own.version, &self.config.version);
         if is_other && !FleetFault::VersionNotCompared.is_in(self.config.fault) {
             return Some(format!("has durio {}, expected {}", own.version, self.config.version));
         }
@@ -237,9 +236,15 @@ impl CoordinatorMachine {
         }
     }
 
+    /// Asks hosts for their clocks, by turns where there are more than can be asked at once.
     pub(super) fn probe(&mut self) {
-        for at in 0..self.hosts.len() {
-            let now = self.now;
+        let (now, first, hosts) = (self.now, self.first_asked, self.hosts.len());
+        self.next_question = self.next_question.max(now);
+        for at in (first..first + hosts).map(|turn| turn % hosts) {
+            if self.next_question.saturating_sub(now) >= PROBE_GAP {
+                self.first_asked = at;
+                return;
+            }
             let view = &mut self.hosts[at];
             let is_lost = view.lost_since.is_some();
             if view.relay.is_some() || !view.has_joined || (view.recorded.is_final() && !is_lost) {
@@ -250,6 +255,7 @@ impl CoordinatorMachine {
             }
             self.nonce += 1;
             if view.series.ask(self.nonce, now) {
+                self.next_question = later(self.next_question, QUESTION_EVERY);
                 // A lost host shall not take it for a word: nothing is known of its load.
                 let clock = view.clock.filter(|_| !is_lost).map(|clock| clock.at(now));
                 self.send(at, Body::Probe { nonce: self.nonce, at_ns: now.get(), clock });
@@ -286,6 +292,12 @@ impl CoordinatorMachine {
     pub fn is_alive(&self, host: &str) -> bool {
         let view = self.position(host).map(|at| &self.hosts[at]);
         view.is_some_and(|view| view.has_joined && view.lost_since.is_none())
+    }
+
+    /// How old the last word of a host is; `None` if this process has heard none.
+    pub fn silence(&self, host: &str) -> Option<Nanos> {
+        let view = self.position(host).map(|at| &self.hosts[at])?;
+        view.is_heard.then(|| self.now.saturating_sub(view.alive))
     }
 
     /// True if the host measures such a step, or its plan is not known because an earlier process had it.

@@ -1,31 +1,22 @@
 //! What the coordinator orders, records and decides, host by host.
 
-use durio_record::fleet::{Barrier, CampaignPolicy};
-
 use super::*;
 use crate::clock::PROBES;
 use crate::message::{
-    FolderDigest, HostIdentity, HostStatus, OrderedStart, PlanSummary, PlannedStep, RunFile,
-    RunSummary, StartOrder, StartedStep,
+    FolderDigest, HostStatus, OrderedStart, PlanSummary, PlannedStep, RunFile, RunSummary,
+    StartOrder, StartedStep,
 };
+use crate::tests::{CAMPAIGN, OneWord, signed, status};
 
 mod failures;
 mod records;
+mod silences;
 mod starts;
 mod waits;
 
-const CAMPAIGN: &str = "c";
 const FIRST: CampaignStep = CampaignStep { section: Some(0), round: 0, step: 0 };
 /// Clocks of hosts are this far ahead of the coordinator's.
 const AHEAD: u64 = 7_000;
-
-struct OneWord;
-
-impl Verify for OneWord {
-    fn is_signed(&self, _sender: &str, _bytes: &[u8], signature: &str) -> bool {
-        signature == "signed"
-    }
-}
 
 /// A coordinator, hosts that answer probes at once, and what was sent and recorded.
 struct Bench {
@@ -46,43 +37,9 @@ struct Bench {
 }
 
 fn config(hosts: &[&str], change: impl FnOnce(&mut CampaignPolicy)) -> CoordinatorConfig {
-    let mut policy = CampaignPolicy {
-        barrier: Barrier::Step,
-        lost: LostPolicy::GoOn,
-        hosts_min: 1,
-        repeats: 1,
-        shared: true,
-    };
-    change(&mut policy);
-    CoordinatorConfig {
-        campaign: CAMPAIGN.to_owned(),
-        version: "0.4.2".to_owned(),
-        hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
-        relays: Vec::new(),
-        policy,
-        spec: "spec".to_owned(),
-        limits: CampaignLimits::default(),
-        fault: None,
-    }
-}
-
-fn status(host: &str) -> HostStatus {
-    HostStatus {
-        state: HostState::Joined,
-        at_ns: 0,
-        machine: HostIdentity {
-            machine_id: format!("machine of {host}"),
-            boot_id: format!("boot of {host}"),
-            version: "0.4.2".to_owned(),
-        },
-        plan: None,
-        waiting: None,
-        ordered: None,
-        started: None,
-        quiet: None,
-        run: None,
-        reason: None,
-    }
+    let mut config = crate::tests::config(hosts);
+    change(&mut config.policy);
+    config
 }
 
 impl Bench {
@@ -137,22 +94,14 @@ impl Bench {
 
     fn say(&mut self, host: &str, body: Body) {
         self.sequence += 1;
-        let message = BusMessage {
-            protocol: PROTOCOL,
-            campaign: CAMPAIGN.to_owned(),
-            sender: host.to_owned(),
-            incarnation: 1,
-            sequence: self.sequence,
-            body,
-            signature: Some("signed".to_owned()),
-            bytes: Vec::new(),
-        };
+        let message = signed(host, (1, self.sequence), body);
         self.give(CoordinatorInput::Message { host: host.to_owned(), message });
     }
 
     /// Changes what a host says, and says it.
     fn report(&mut self, host: &str, change: impl FnOnce(&mut HostStatus)) {
-        let known = self.statuses.entry(host.to_owned()).or_insert_with(|| status(host));
+        let joined = || status(host, HostState::Joined);
+        let known = self.statuses.entry(host.to_owned()).or_insert_with(joined);
         change(known);
         known.at_ns = (self.now + AHEAD) * 1_000_000;
         let status = known.clone();
@@ -253,16 +202,8 @@ impl Bench {
     fn piece(&mut self, host: &str, run: &str, bytes: &[u8]) {
         self.sequence += 1;
         let body = Body::Piece { run: run.to_owned(), file: "events.jsonl".to_owned(), offset: 0 };
-        let message = BusMessage {
-            protocol: PROTOCOL,
-            campaign: CAMPAIGN.to_owned(),
-            sender: host.to_owned(),
-            incarnation: 1,
-            sequence: self.sequence,
-            body,
-            signature: None,
-            bytes: bytes.to_vec(),
-        };
+        let unsigned = BusMessage::new(CAMPAIGN, host, (1, self.sequence), body);
+        let message = BusMessage { bytes: bytes.to_vec(), ..unsigned };
         self.give(CoordinatorInput::Message { host: host.to_owned(), message });
     }
 }
@@ -442,22 +383,13 @@ fn a_message_under_the_name_of_another_host_or_without_its_signature_is_ignored(
     let mut bench = Bench::armed(&["a", "b"], |_| ());
     let mut failed = bench.statuses["a"].clone();
     failed.state = HostState::Failed;
-    let signed_by = |signature: &str| BusMessage {
-        protocol: PROTOCOL,
-        campaign: CAMPAIGN.to_owned(),
-        sender: "a".to_owned(),
-        incarnation: 2,
-        sequence: 1_000_000,
-        body: Body::Status(Box::new(failed.clone())),
-        signature: Some(signature.to_owned()),
-        bytes: Vec::new(),
-    };
+    let failure = signed("a", (2, 1_000_000), Body::Status(Box::new(failed)));
     for (host, signature, expected) in [
         ("b", "signed", HostState::Armed),
         ("a", "forged", HostState::Armed),
         ("a", "signed", HostState::Failed),
     ] {
-        let message = signed_by(signature);
+        let message = BusMessage { signature: Some(signature.to_owned()), ..failure.clone() };
         bench.give(CoordinatorInput::Message { host: host.to_owned(), message });
         assert_eq!(bench.state("a"), expected, "{host} {signature}");
     }

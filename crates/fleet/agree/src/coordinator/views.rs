@@ -26,6 +26,8 @@ pub(super) struct HostView {
     pub(super) alive: Nanos,
     /// The first status that says what it says now, as its relay reports.
     pub(super) said: Option<(u64, u64)>,
+    /// It has spoken to this process, or its relay for it.
+    pub(super) is_heard: bool,
     pub(super) has_joined: bool,
     /// Asked to join when the campaign had begun.
     pub(super) is_late: bool,
@@ -225,32 +227,19 @@ pub(super) struct Fetch {
 
 #[cfg(test)]
 mod tests {
+    use testkit::fleet::change;
+
     use super::*;
-    use crate::message::{HostIdentity, StartedStep};
+    use crate::message::StartedStep;
+    use crate::tests::status;
 
     fn step(number: u32) -> CampaignStep {
         CampaignStep { section: Some(0), round: 0, step: number }
     }
 
     fn says(view: &mut HostView, state: HostState, started: Option<u32>) {
-        let machine = HostIdentity {
-            machine_id: "m".to_owned(),
-            boot_id: "b".to_owned(),
-            version: "0.1.0".to_owned(),
-        };
         let started = started.map(|number| StartedStep { step: step(number), at_ns: 0 });
-        let status = HostStatus {
-            state,
-            at_ns: 0,
-            machine,
-            plan: None,
-            waiting: None,
-            ordered: None,
-            started,
-            quiet: None,
-            run: None,
-            reason: None,
-        };
+        let status = HostStatus { started, ..status("a", state) };
         (view.recorded, view.status) = (state, Some(status));
     }
 
@@ -307,20 +296,6 @@ mod tests {
         assert!((0..10).all(|number| view.is_unknown(step(number))));
     }
 
-    fn change(state: HostState, reason: Option<&str>) -> HostChange {
-        HostChange {
-            at: Nanos::ZERO,
-            host: "a".to_owned(),
-            state,
-            reason: reason.map(str::to_owned),
-            plan_digest: None,
-            clock: None,
-            run: None,
-            folder_digest: None,
-            unwritten: 0,
-        }
-    }
-
     #[test]
     fn a_state_that_comes_again_under_way_has_no_line_and_the_next_line_counts_it() {
         use HostState::{Armed, Collected, Ended, Lost, Ordered, Permitted, Running};
@@ -329,7 +304,8 @@ mod tests {
         let steps = [Armed, Ordered, Running].repeat(1_000);
         let after = [Lost, Armed, Armed, Running, Ordered, Ended, Collected];
         for state in [Permitted].into_iter().chain(steps).chain(after) {
-            written.extend(lines.add(change(state, None)).map(|line| (line.state, line.unwritten)));
+            let line = lines.add(change("a", state, None));
+            written.extend(line.map(|line| (line.state, line.unwritten)));
         }
         let expected = [
             (Permitted, 0),
@@ -344,8 +320,8 @@ mod tests {
         ];
         assert_eq!(written, expected);
         // A clock that was set is told in any state.
-        assert!(lines.add(change(Armed, None)).is_some());
-        assert!(lines.add(change(Armed, Some("its clock was set"))).is_some());
+        assert!(lines.add(change("a", Armed, None)).is_some());
+        assert!(lines.add(change("a", Armed, Some("its clock was set"))).is_some());
     }
 
     #[test]
@@ -354,14 +330,14 @@ mod tests {
         let mut lines = HostLines::default();
         let written = |lines: &mut HostLines, count: usize| {
             let states = [Running, Lost].into_iter().cycle().take(count);
-            states.filter_map(|state| lines.add(change(state, None))).count()
+            states.filter_map(|state| lines.add(change("a", state, None))).count()
         };
         assert_eq!((written(&mut lines, 98), lines.has_room()), (98, true));
         assert_eq!((written(&mut lines, 2), lines.has_room()), (2, false));
         assert_eq!(written(&mut lines, 1_000), 0);
         let pending = lines.pending.as_ref().map(|change| (change.state, change.unwritten));
         assert_eq!(pending, Some((Lost, 999)));
-        let end = lines.add(change(Collected, None)).map(|line| line.unwritten);
+        let end = lines.add(change("a", Collected, None)).map(|line| line.unwritten);
         assert_eq!((end, lines.pending.is_none()), (Some(1_000), true));
     }
 }

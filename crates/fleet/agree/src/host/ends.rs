@@ -28,6 +28,19 @@ impl HostMachine {
         }
     }
 
+    /// When [`Self::watch_run`] ends the run.
+    pub(super) fn run_ends_at(&self) -> Option<Nanos> {
+        let is_watched = self.has_child && self.stopping.is_none();
+        let order = self.order.as_ref().filter(|_| is_watched)?;
+        let is_off = FleetFault::DeadManOff.is_in(self.config.fault);
+        let heard = self.heard.max(self.run_began);
+        let ends = [later(heard, order.silence_max), later(self.run_began, order.run_max)];
+        let ends = ends.into_iter().filter(|_| !is_off);
+        // The last moments that are permitted.
+        let last = ends.chain(self.permitted.last_moment(self.run_began)).min()?;
+        Some(later(last, Nanos::new(1)))
+    }
+
     /// Whether a step that starts `at` this time ends in the times that the host's file permits; else
     /// the run ends.
     pub(super) fn has_time(&mut self, now: Nanos, at: Nanos, step: CampaignStep) -> bool {

@@ -1,10 +1,12 @@
 //! What a host obeys, what it does not, and when it stops by itself.
 
+mod deadlines;
 mod limits;
 mod orders;
 
 use super::*;
-use crate::message::{PROTOCOL, RunFile, TimetableEntry};
+use crate::message::{RunFile, TimetableEntry};
+use crate::tests::{CAMPAIGN, OneWord, identity, signed};
 
 const MS: u64 = 1_000_000;
 /// The coordinator's clock is 3 s ahead of the host's.
@@ -12,15 +14,6 @@ const CLOCK: ClockOffset = ClockOffset { offset_ns: -3_000_000_000, bound_ns: 40
 const STEP: CampaignStep = CampaignStep { section: Some(0), round: 0, step: 1 };
 const NEXT: CampaignStep = CampaignStep { section: Some(0), round: 0, step: 2 };
 const OTHER_SECTION: CampaignStep = CampaignStep { section: Some(1), round: 0, step: 3 };
-
-/// Takes one word for every signature.
-struct OneWord;
-
-impl Verify for OneWord {
-    fn is_signed(&self, _sender: &str, _bytes: &[u8], signature: &str) -> bool {
-        signature == "signed"
-    }
-}
 
 /// A host with the coordinator's counter.
 struct Bench {
@@ -31,13 +24,9 @@ struct Bench {
 
 impl Bench {
     fn new(memory: HostMemory) -> (Self, Vec<HostEffect>) {
-        let machine = HostIdentity {
-            machine_id: "m".to_owned(),
-            boot_id: "boot".to_owned(),
-            version: "0.1.0".to_owned(),
-        };
-        let config =
-            HostConfig { name: "db-1".to_owned(), campaign: "c".to_owned(), machine, fault: None };
+        let machine = HostIdentity { boot_id: "boot".to_owned(), ..identity("db-1") };
+        let (name, campaign) = ("db-1".to_owned(), CAMPAIGN.to_owned());
+        let config = HostConfig { name, campaign, machine, fault: None };
         let now = 10_000;
         let (machine, effects) = HostMachine::start(config, memory, Nanos::from_millis(now));
         let mut bench = Self { machine, sequence: 0, now };
@@ -100,16 +89,7 @@ impl Bench {
 
     fn message(&mut self, body: Body) -> BusMessage {
         self.sequence += 1;
-        BusMessage {
-            protocol: PROTOCOL,
-            campaign: "c".to_owned(),
-            sender: COORDINATOR.to_owned(),
-            incarnation: 1,
-            sequence: self.sequence,
-            body,
-            signature: Some("signed".to_owned()),
-            bytes: Vec::new(),
-        }
+        signed(COORDINATOR, (1, self.sequence), body)
     }
 
     /// Effects but for statuses, with a memory that is stored at once.

@@ -50,7 +50,8 @@ fn the_file_of_the_manual_is_read() {
         rate_max: Some(Bytes::from_mib(200)),
         ..permit("data", PermittedPlace::Folder("/srv/qualify".into()))
     };
-    let device = PermittedPlace::Device { serial: "S64GNE0R".to_owned(), destroy: true };
+    let serial = "S64GNE0R".to_owned();
+    let device = PermittedPlace::Device { serial, destroy: true, force_signature: false };
     let expected = HostFile {
         name: Some("db-017".to_owned()),
         bus: Some("tls://fleet.example:4222".to_owned()),
@@ -83,7 +84,7 @@ fn every_refusal_has_its_line_column_and_sentence() {
             "path = \"/srv/qualify\"",
             "pth = \"/srv/qualify\"",
             "line 11, column 1: unknown field `pth`, expected one of `coordinator`, `target`, \
-             `path`, `device`, `destroy`, `size_max`, `written_max`, `rate_max`",
+             `path`, `device`, `destroy`, `force_signature`, `size_max`, `written_max`, `rate_max`",
         ),
         (
             "\"/srv/qualify\"",
@@ -99,6 +100,17 @@ fn every_refusal_has_its_line_column_and_sentence() {
             "path = \"/srv/qualify\"",
             "path = \"/srv\"\ndestroy = true",
             "line 12, column 11: 'destroy' is for devices; in a folder durio makes new files only",
+        ),
+        (
+            "path = \"/srv/qualify\"",
+            "path = \"/srv\"\nforce_signature = false",
+            "line 12, column 19: 'force_signature' is for devices; in a folder durio makes new files \
+             only",
+        ),
+        (
+            "destroy = true",
+            "force_signature = true",
+            "line 19, column 19: 'force_signature' needs destroy = true",
         ),
         (
             "path = \"/srv/qualify\"",
@@ -214,6 +226,21 @@ fn only_a_file_that_no_other_user_can_write_counts() {
 }
 
 #[test]
+fn a_folder_whose_owner_could_exchange_the_file_is_not_trusted() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fleet.toml");
+    std::fs::write(&path, "schema = 1\n").unwrap();
+    std::fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    std::os::unix::fs::chown(folder.path(), Some(12_345), None).unwrap();
+    let place = folder.path().display();
+    let sentence = format!("the host file is not trusted: '{place}' belongs to user 12345");
+    assert_eq!(error_chain(&read(&path).unwrap_err()), sentence);
+}
+
+#[test]
 fn the_owner_is_root_or_the_running_user() {
     let path = Path::new("/etc/durio/fleet.toml");
     let of = |owner, user| check_owner(path, owner, 0o644, user).map_err(|error| error.to_string());
@@ -232,9 +259,17 @@ fn a_device_is_overwritten_only_where_the_file_says_so() {
         let file = parse(&text.replace("destroy = true\n", destroy), "f").unwrap();
         file.permits.into_iter().next_back().unwrap().place
     };
-    for (line, destroy) in [("", false), ("destroy = false\n", false), ("destroy = true\n", true)] {
-        let expected = PermittedPlace::Device { serial: "S64GNE0R".to_owned(), destroy };
-        assert_eq!(device(line), expected, "{line}");
+    for (lines, destroy, force_signature) in [
+        ("", false, false),
+        ("destroy = false\n", false, false),
+        ("destroy = false\nforce_signature = false\n", false, false),
+        ("destroy = true\n", true, false),
+        ("destroy = true\nforce_signature = false\n", true, false),
+        ("destroy = true\nforce_signature = true\n", true, true),
+    ] {
+        let serial = "S64GNE0R".to_owned();
+        let expected = PermittedPlace::Device { serial, destroy, force_signature };
+        assert_eq!(device(lines), expected, "{lines}");
     }
     let rows = [
         (

@@ -90,6 +90,18 @@ fn the_five_slowest_are_named_with_their_share_of_the_median() {
 }
 
 #[test]
+fn a_host_in_another_round_of_the_step_is_not_compared() {
+    let mut board = LiveBoard::default();
+    take(&mut board, "a", &reads(&[(1_000, 100)]), SECOND);
+    take(&mut board, "b", &reads(&[(1_000, 100)]), SECOND);
+    take(&mut board, "c", &LiveReport { round: 1, ..reads(&[(1_000, 10)]) }, SECOND);
+    let found = document(&board, &["a", "b", "c"], SECOND);
+    let compared: Vec<&str> = found.slowest.iter().map(|slow| slow.host.as_str()).collect();
+    assert_eq!(compared, ["a", "b"]);
+    assert_eq!(found.hosts[2].figures.as_ref().unwrap().of_median, None);
+}
+
+#[test]
 fn figures_count_until_they_are_3_s_and_two_intervals_old() {
     let mut board = LiveBoard::default();
     take(&mut board, "a", &reads(&[(5, 1)]), SECOND);
@@ -363,6 +375,11 @@ fn figures_of_hosts_that_are_not_behind_the_relay_and_impossible_ones_are_refuse
     assert_eq!(changed("\"count\":10", "\"count\":11"), Err("count of histograms"));
     assert_eq!(changed("\"max_ns\":1000", "\"max_ns\":999"), Err("latency"));
     assert_eq!(changed("\"rate\":10.0", "\"rate\":1e10"), Err("rate"));
+    // 3 s, and twice the longest interval of an hour.
+    let current =
+        |nanos: u64| changed("\"current_ns\":5000000000", &format!("\"current_ns\":{nanos}"));
+    assert_eq!(current(7_203_000_000_000), Ok(()));
+    assert_eq!(current(7_203_000_000_001), Err("span"));
     assert_eq!(refused(b"{}", "a"), Err("form"));
     let mut board = LiveBoard::default();
     let mut twice = |now| board.take_region(("r", text.as_bytes()), now, |_, _| true);

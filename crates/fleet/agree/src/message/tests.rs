@@ -1,40 +1,15 @@
 //! Messages are read as they were written, within their limits, and from the right version alone.
 
 use super::*;
-
-const CAMPAIGN: &str = "00112233445566778899aabbccddeeff";
+use crate::tests::{CAMPAIGN, planned_write, signed};
 
 fn message(body: Body) -> BusMessage {
-    BusMessage {
-        protocol: PROTOCOL,
-        campaign: CAMPAIGN.to_owned(),
-        sender: "db-1.example".to_owned(),
-        incarnation: 7,
-        sequence: 12,
-        body,
-        signature: Some("signed".to_owned()),
-        bytes: Vec::new(),
-    }
+    signed("db-1.example", (7, 12), body)
 }
 
 fn status() -> HostStatus {
-    let machine = HostIdentity {
-        machine_id: "4c4c".to_owned(),
-        boot_id: "b00t".to_owned(),
-        version: "0.1.0".to_owned(),
-    };
-    HostStatus {
-        state: HostState::Ended,
-        at_ns: u64::MAX,
-        machine,
-        plan: None,
-        waiting: None,
-        ordered: None,
-        started: None,
-        quiet: None,
-        run: Some(run(&[("events.jsonl", 7)])),
-        reason: None,
-    }
+    let run = Some(run(&[("events.jsonl", 7)]));
+    HostStatus { at_ns: u64::MAX, run, ..crate::tests::status("db-1.example", HostState::Ended) }
 }
 
 fn run(files: &[(&str, u64)]) -> RunSummary {
@@ -322,15 +297,8 @@ fn each_limit_of_a_body_is_reached_and_not_passed() {
             with_plan(PlanSummary::new("p", vec![step; steps]))
         }),
         ("plan", 4_096, |writes| {
-            let write = PlannedWrite {
-                target: "t".to_owned(),
-                place: WritePlace::Folder("/".into()),
-                size: Bytes::ZERO,
-                written: None,
-                rate: None,
-                destroys: false,
-            };
-            with_plan(PlanSummary { writes: vec![write; writes], ..PlanSummary::default() })
+            let writes = vec![planned_write(); writes];
+            with_plan(PlanSummary { writes, ..PlanSummary::default() })
         }),
         ("plan", 253, |bytes| {
             with_facts(HostFacts { fleet: "v".repeat(bytes), ..HostFacts::default() })

@@ -7,6 +7,7 @@ use durio_command::{CommandErrorKind, error_chain};
 
 use super::*;
 use crate::host_file::TrustedCoordinator;
+use crate::tests::planned_write;
 
 const KEY: &str = "UKEY";
 
@@ -32,7 +33,8 @@ fn host() -> PermitCase {
     let folder = tempfile::tempdir().unwrap();
     // The place of temporary files may be reached by a link.
     let place = folder.path().canonicalize().unwrap();
-    let device = PermittedPlace::Device { serial: "S64G".to_owned(), destroy: true };
+    let serial = "S64G".to_owned();
+    let device = PermittedPlace::Device { serial, destroy: true, force_signature: false };
     let coordinator =
         |name: &str, key: &str| TrustedCoordinator { name: name.to_owned(), key: key.to_owned() };
     let file = HostFile {
@@ -43,12 +45,10 @@ fn host() -> PermitCase {
         limits: HostLimits::default(),
     };
     let write = PlannedWrite {
-        target: "data".to_owned(),
         place: WritePlace::Folder(place),
         size: Bytes::from_gib(64),
         written: Some(Bytes::from_gib(4096)),
-        rate: None,
-        destroys: false,
+        ..planned_write()
     };
     let duration = Some(Nanos::from_secs(3600));
     let plan = PlannedWrites { writes: vec![write], duration, is_watchable: true };
@@ -171,8 +171,7 @@ fn a_watched_run_ends_if_it_would_have_written_too_much_by_the_next_look() {
     let mut watch = WriteWatch::new("data", Bytes::from_kib(100));
     let mut note = |millis: u64, kib: Option<u64>| {
         let now = Nanos::from_millis(millis);
-        let before = now.get().checked_sub(1).map(Nanos::new);
-        assert!(watch.is_due(now) && before.is_none_or(|before| !watch.is_due(before)));
+        assert_eq!(watch.due(), now);
         watch.note(now, kib.map(Bytes::from_kib))
     };
     assert_eq!(note(0, Some(40)), None);
@@ -225,8 +224,9 @@ fn a_device_is_overwritten_by_serial_and_consent_only() {
         "permit 'raw' is for the device with serial 'S64G'; the plan writes to 'S64H'"
     );
     host.put_on_device("S64G");
+    let serial = "S64G".to_owned();
     host.file.permits[1].place =
-        PermittedPlace::Device { serial: "S64G".to_owned(), destroy: false };
+        PermittedPlace::Device { serial, destroy: false, force_signature: false };
     assert_eq!(
         host.refused(),
         "permit 'raw' does not allow overwriting the device with serial 'S64G'"
@@ -382,12 +382,17 @@ fn an_amount_is_known_if_that_of_each_write_is_and_the_smallest_permit_is_watche
 #[test]
 fn a_device_is_overwritable_for_its_coordinator_and_target_with_consent() {
     let mut host = host();
-    assert_eq!(overwritable(&host.file, KEY, "raw"), Some("S64G"));
+    assert_eq!(overwritable(&host.file, KEY, "raw"), Some(("S64G", false)));
     for (key, target) in [(KEY, "data"), (KEY, "logs"), ("UOTHER", "raw"), ("UEVIL", "raw")] {
         assert_eq!(overwritable(&host.file, key, target), None, "{key} {target}");
     }
-    host.file.permits[1].place =
-        PermittedPlace::Device { serial: "S64G".to_owned(), destroy: false };
+    let place = |destroy, force_signature| {
+        let serial = "S64G".to_owned();
+        PermittedPlace::Device { serial, destroy, force_signature }
+    };
+    host.file.permits[1].place = place(true, true);
+    assert_eq!(overwritable(&host.file, KEY, "raw"), Some(("S64G", true)));
+    host.file.permits[1].place = place(false, false);
     assert_eq!(overwritable(&host.file, KEY, "raw"), None);
 }
 

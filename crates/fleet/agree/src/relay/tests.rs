@@ -3,53 +3,27 @@
 use durio_record::fleet::ClockOffset;
 
 use super::*;
-use crate::message::HostIdentity;
+use crate::message::{CampaignStep, PlanSummary, PlannedStep};
+use crate::tests::{CAMPAIGN, OneWord, signed};
 
-const CAMPAIGN: &str = "00112233445566778899aabbccddeeff";
 const SECOND: Nanos = Nanos::from_secs(1);
 
-/// Takes the word "signed" for a signature.
-struct Words;
-
-impl Verify for Words {
-    fn is_signed(&self, _: &str, _: &[u8], signature: &str) -> bool {
-        signature == "signed"
-    }
+fn relay() -> RelayMachine {
+    relay_of(["db-1", "db-2"].map(str::to_owned).into())
 }
 
-fn relay() -> RelayMachine {
-    let hosts = ["db-1", "db-2"].map(str::to_owned).to_vec();
+fn relay_of(hosts: Vec<String>) -> RelayMachine {
     let (name, campaign) = ("relay-1".to_owned(), CAMPAIGN.to_owned());
     let config = RelayConfig { name, campaign, boot_id: "r1".to_owned(), hosts, fault: None };
     let mut relay = RelayMachine::new(config, SECOND);
-    relay.handle(SECOND, RelayInput::Connected(true), &Words);
+    relay.handle(SECOND, RelayInput::Connected(true), &OneWord);
     relay
-}
-
-fn signed(sender: &str, number: (u64, u64), body: Body) -> BusMessage {
-    let signature = Some("signed".to_owned());
-    BusMessage { signature, ..BusMessage::new(CAMPAIGN, sender, number, body) }
 }
 
 /// `sequence` half seconds after the host's clock showed 100 s.
 fn status(host: &str, sequence: u64, state: HostState) -> BusMessage {
-    let machine = HostIdentity {
-        machine_id: format!("machine of {host}"),
-        boot_id: "b1".to_owned(),
-        version: "0.1.0".to_owned(),
-    };
-    let status = HostStatus {
-        state,
-        at_ns: 100_000_000_000 + sequence * 500_000_000,
-        machine,
-        plan: None,
-        waiting: None,
-        ordered: None,
-        started: None,
-        quiet: None,
-        run: None,
-        reason: None,
-    };
+    let at_ns = 100_000_000_000 + sequence * 500_000_000;
+    let status = HostStatus { at_ns, ..crate::tests::status(host, state) };
     signed(host, (1, sequence), Body::Status(Box::new(status)))
 }
 
@@ -68,7 +42,7 @@ struct Sent {
 fn run(relay: &mut RelayMachine, from_ms: u64, until_ms: u64) -> Vec<Sent> {
     let mut reports = Vec::new();
     for time in (from_ms..until_ms).step_by(20).map(Nanos::from_millis) {
-        for effect in relay.handle(time, RelayInput::Tick, &Words) {
+        for effect in relay.handle(time, RelayInput::Tick, &OneWord) {
             match effect {
                 RelayEffect::ToHost { host, message } => {
                     let Body::Probe { nonce, clock: None, .. } = message.body else { panic!() };
@@ -76,7 +50,7 @@ fn run(relay: &mut RelayMachine, from_ms: u64, until_ms: u64) -> Vec<Sent> {
                     let at_ns = time.get() + 99_001_000_000;
                     let answer = signed(&host, (1, 1), Body::Answer { nonce, at_ns });
                     let heard = later(time, Nanos::from_millis(2));
-                    relay.handle(heard, from(&host, answer), &Words);
+                    relay.handle(heard, from(&host, answer), &OneWord);
                 }
                 RelayEffect::ToCoordinator(message) => {
                     assert_eq!(message.sender, "relay-1");
@@ -94,7 +68,7 @@ fn run(relay: &mut RelayMachine, from_ms: u64, until_ms: u64) -> Vec<Sent> {
 fn a_status_is_passed_on_as_it_was_signed_and_hosts_are_reported_twice_a_second() {
     let mut relay = relay();
     let said = status("db-1", 1, HostState::Joined);
-    relay.handle(SECOND, from("db-1", said.clone()), &Words);
+    relay.handle(SECOND, from("db-1", said.clone()), &OneWord);
     let reports = run(&mut relay, 1_000, 3_000);
     let statuses: Vec<&BusMessage> = reports.iter().flat_map(|report| &report.statuses).collect();
     // Twice, half a second apart, and then only now and then.
@@ -116,8 +90,8 @@ fn a_status_is_passed_on_as_it_was_signed_and_hosts_are_reported_twice_a_second(
 #[test]
 fn a_host_without_a_clock_is_not_vouched_for_and_heartbeats_are_not_passed_on() {
     let mut relay = relay();
-    relay.handle(SECOND, from("db-1", status("db-1", 1, HostState::Joined)), &Words);
-    let silent = relay.handle(SECOND, RelayInput::Tick, &Words);
+    relay.handle(SECOND, from("db-1", status("db-1", 1, HostState::Joined)), &OneWord);
+    let silent = relay.handle(SECOND, RelayInput::Tick, &OneWord);
     let words: Vec<usize> = silent
         .iter()
         .filter_map(|effect| match effect {
@@ -132,11 +106,11 @@ fn a_host_without_a_clock_is_not_vouched_for_and_heartbeats_are_not_passed_on() 
     assert_eq!(words, [0]);
     run(&mut relay, 1_020, 3_000);
     for sequence in 2..6 {
-        relay.handle(SECOND, from("db-1", status("db-1", sequence, HostState::Joined)), &Words);
+        relay.handle(SECOND, from("db-1", status("db-1", sequence, HostState::Joined)), &OneWord);
     }
     let reports = run(&mut relay, 3_000, 4_000);
     assert!(reports.iter().all(|report| report.statuses.is_empty()), "{reports:?}");
-    relay.handle(SECOND, from("db-1", status("db-1", 6, HostState::Planned)), &Words);
+    relay.handle(SECOND, from("db-1", status("db-1", 6, HostState::Planned)), &OneWord);
     let reports = run(&mut relay, 4_000, 4_200);
     assert_eq!(reports.iter().map(|report| report.statuses.len()).sum::<usize>(), 1);
 }
@@ -149,7 +123,7 @@ fn how_long_a_run_is_quiet_is_told_anew_each_minute() {
         let Body::Status(status) = &mut message.body else { panic!() };
         status.quiet = Some(Nanos::from_secs(seconds));
         let time = sequence * 2_000;
-        relay.handle(Nanos::from_millis(time), from("db-1", message), &Words);
+        relay.handle(Nanos::from_millis(time), from("db-1", message), &OneWord);
         let reports = run(&mut relay, time, time + 2_000);
         reports.iter().any(|report| !report.statuses.is_empty())
     };
@@ -165,7 +139,7 @@ fn words_have_the_number_of_the_first_status_that_says_the_same_and_the_newest_i
         relay.handle(
             Nanos::from_millis(time),
             from("db-1", status("db-1", sequence, state)),
-            &Words,
+            &OneWord,
         );
         let reports = run(&mut relay, time, time + 1_000);
         let statuses = reports.iter().flat_map(|sent| &sent.statuses);
@@ -188,9 +162,9 @@ fn a_host_that_is_heard_is_asked_for_its_clock_again_as_soon_as_no_answer_can_co
     let mut relay = relay();
     let mut heard = |sequence, time: u64, until: u64| {
         let status = from("db-1", status("db-1", sequence, HostState::Joined));
-        relay.handle(Nanos::from_millis(time), status, &Words);
+        relay.handle(Nanos::from_millis(time), status, &OneWord);
         let times = (time..until).step_by(20).map(Nanos::from_millis);
-        let effects = times.flat_map(|time| relay.handle(time, RelayInput::Tick, &Words));
+        let effects = times.flat_map(|time| relay.handle(time, RelayInput::Tick, &OneWord));
         effects.filter(|effect| matches!(effect, RelayEffect::ToHost { .. })).count()
     };
     assert_eq!(heard(1, 2_000, 2_500), 16);
@@ -205,7 +179,7 @@ fn a_host_that_is_heard_is_asked_for_its_clock_again_as_soon_as_no_answer_can_co
 fn a_status_that_the_coordinator_does_not_have_is_sent_once_more_for_each_signed_question() {
     let mut relay = relay();
     for host in ["db-1", "db-2"] {
-        relay.handle(SECOND, from(host, status(host, 1, HostState::Joined)), &Words);
+        relay.handle(SECOND, from(host, status(host, 1, HostState::Joined)), &OneWord);
     }
     run(&mut relay, 1_000, 3_000);
     let mut sent_for = |host: &str, time: u64, signature: Option<&str>| {
@@ -213,7 +187,7 @@ fn a_status_that_the_coordinator_does_not_have_is_sent_once_more_for_each_signed
             signed(COORDINATOR, (1, time), Body::Repeat { hosts: vec![host.to_owned()] });
         let message = BusMessage { signature: signature.map(str::to_owned), ..question };
         let input = RelayInput::Coordinator { to: "relay-1".to_owned(), message };
-        relay.handle(Nanos::from_millis(time), input, &Words);
+        relay.handle(Nanos::from_millis(time), input, &OneWord);
         let reports = run(&mut relay, time, time + 1_000);
         let statuses = reports.into_iter().flat_map(|sent| sent.statuses);
         statuses.map(|status| status.sender).collect::<Vec<String>>()
@@ -229,10 +203,10 @@ fn a_status_that_the_coordinator_does_not_have_is_sent_once_more_for_each_signed
 #[test]
 fn a_new_coordinator_and_a_bus_that_is_back_are_told_all_statuses_again() {
     let mut relay = relay();
-    relay.handle(SECOND, from("db-1", status("db-1", 1, HostState::Joined)), &Words);
+    relay.handle(SECOND, from("db-1", status("db-1", 1, HostState::Joined)), &OneWord);
     run(&mut relay, 1_000, 3_000);
     let mut again = |input, from_ms| {
-        relay.handle(Nanos::from_millis(from_ms), input, &Words);
+        relay.handle(Nanos::from_millis(from_ms), input, &OneWord);
         let reports = run(&mut relay, from_ms, from_ms + 300);
         // Each is sent twice.
         run(&mut relay, from_ms + 300, from_ms + 1_000);
@@ -258,7 +232,7 @@ fn orders_go_unchanged_to_hosts_of_the_region_alone() {
     let order = signed(COORDINATOR, (1, 7), Body::Stop { reason: "enough".to_owned() });
     let mut pass = |to: &str, message: &BusMessage| {
         let (to, message) = (to.to_owned(), message.clone());
-        relay.handle(SECOND, RelayInput::Coordinator { to, message }, &Words)
+        relay.handle(SECOND, RelayInput::Coordinator { to, message }, &OneWord)
     };
     let copy = |host: &str, message: &BusMessage| RelayEffect::ToHost {
         host: host.to_owned(),
@@ -280,7 +254,7 @@ fn orders_go_unchanged_to_hosts_of_the_region_alone() {
 fn a_host_speaks_for_itself_alone_and_unsigned_or_stale_statuses_are_ignored() {
     let mut relay = relay();
     let mut hear = |host: &str, message: BusMessage| {
-        relay.handle(SECOND, from(host, message), &Words);
+        relay.handle(SECOND, from(host, message), &OneWord);
         relay.ignored()
     };
     let joined = |sequence| status("db-1", sequence, HostState::Joined);
@@ -298,6 +272,88 @@ fn pieces_of_folders_go_to_the_coordinator_as_they_are() {
     let (run, file) = ("run".to_owned(), "events.jsonl".to_owned());
     let piece = Body::Piece { run, file, offset: 262_144 };
     let piece = BusMessage { bytes: vec![7; 1_000], ..signed("db-2", (1, 3), piece) };
-    let effects = relay.handle(SECOND, from("db-2", piece.clone()), &Words);
-    assert_eq!(effects, [RelayEffect::ToCoordinator(piece)]);
+    let effects = relay.handle(SECOND, from("db-2", piece.clone()), &OneWord);
+    assert_eq!(effects, [RelayEffect::ToCoordinator(piece.clone())]);
+    // Cut off, it keeps none: the coordinator asks again.
+    relay.handle(SECOND, RelayInput::Connected(false), &OneWord);
+    let effects = relay.handle(SECOND, from("db-2", piece), &OneWord);
+    assert_eq!((effects, relay.ignored()), (Vec::new(), 1));
+}
+
+#[test]
+fn messages_of_another_campaign_are_ignored_from_both_sides() {
+    let mut relay = relay();
+    let foreign = |message: BusMessage| BusMessage { campaign: "f".repeat(32), ..message };
+    let joined = from("db-1", foreign(status("db-1", 1, HostState::Joined)));
+    assert_eq!((relay.handle(SECOND, joined, &OneWord), relay.ignored()), (Vec::new(), 1));
+    let stop = signed(COORDINATOR, (1, 1), Body::Stop { reason: String::new() });
+    let stop = RelayInput::Coordinator { to: "db-1".to_owned(), message: foreign(stop) };
+    assert_eq!((relay.handle(SECOND, stop, &OneWord), relay.ignored()), (Vec::new(), 2));
+}
+
+#[test]
+fn a_host_that_was_booted_again_is_not_vouched_for_until_its_clock_is_known() {
+    let mut relay = relay();
+    relay.handle(SECOND, from("db-1", status("db-1", 1, HostState::Joined)), &OneWord);
+    let reports = run(&mut relay, 1_000, 3_000);
+    assert!(reports.iter().any(|sent| sent.report.words.contains_key("db-1")), "{reports:?}");
+    let mut booted = status("db-1", 1, HostState::Joined);
+    if let Body::Status(status) = &mut booted.body {
+        status.machine.boot_id = "next boot".to_owned();
+    }
+    let later = Nanos::from_secs(3);
+    relay.handle(later, from("db-1", booted), &OneWord);
+    let effects = relay.handle(later, RelayInput::Tick, &OneWord);
+    let words = effects.iter().find_map(|effect| match effect {
+        RelayEffect::ToCoordinator(message) => match &message.body {
+            Body::Region { report, .. } => Some(report.words.len()),
+            _ => None,
+        },
+        _ => None,
+    });
+    assert_eq!(words, Some(0), "{effects:?}");
+}
+
+#[test]
+fn a_hundred_hosts_are_asked_for_their_clocks_at_a_time() {
+    let names: Vec<String> = (0..101).map(|number| format!("db-{number}")).collect();
+    let mut relay = relay_of(names.clone());
+    for name in &names {
+        relay.handle(SECOND, from(name, status(name, 1, HostState::Joined)), &OneWord);
+    }
+    let effects = relay.handle(SECOND, RelayInput::Tick, &OneWord);
+    let is_question = |effect: &&RelayEffect| matches!(effect, RelayEffect::ToHost { .. });
+    assert_eq!(effects.iter().filter(is_question).count(), 100);
+}
+
+#[test]
+fn statuses_that_are_too_long_for_one_report_are_in_two_and_one_that_is_too_long_goes_alone() {
+    // A step takes 30 bytes, and a report has 256 KiB of statuses.
+    let long = |host: &str, sequence: u64, steps: usize| {
+        let mut message = status(host, sequence, HostState::Planned);
+        if let Body::Status(status) = &mut message.body {
+            let step = PlannedStep { step: CampaignStep::default(), length_ns: None };
+            status.plan = Some(PlanSummary::new("p", vec![step; steps]));
+        }
+        from(host, message)
+    };
+    let mut relay = relay();
+    for host in ["db-1", "db-2"] {
+        relay.handle(SECOND, from(host, status(host, 1, HostState::Joined)), &OneWord);
+    }
+    run(&mut relay, 1_000, 3_000);
+    for host in ["db-1", "db-2"] {
+        relay.handle(Nanos::from_secs(3), long(host, 2, 5_000), &OneWord);
+    }
+    let reports = run(&mut relay, 3_000, 3_100);
+    let lengths: Vec<usize> = reports.iter().map(|sent| sent.statuses.len()).collect();
+    assert_eq!(lengths.into_iter().filter(|length| *length > 0).collect::<Vec<_>>(), [1, 1]);
+    let later = Nanos::from_secs(4);
+    relay.handle(later, long("db-1", 3, 9_000), &OneWord);
+    let effects = relay.handle(later, RelayInput::Tick, &OneWord);
+    let is_alone = |effect: &RelayEffect| match effect {
+        RelayEffect::ToCoordinator(message) => message.sender == "db-1",
+        _ => false,
+    };
+    assert!(effects.iter().any(is_alone));
 }

@@ -3,7 +3,7 @@
 
 use durio_base::Nanos;
 
-use crate::host::HostInput;
+use crate::host::{HostEffect, HostInput};
 use crate::message::{BusMessage, CampaignStep, Verify};
 use crate::relay::{RelayInput, RelayMachine};
 
@@ -169,4 +169,19 @@ pub(super) enum Disturbance {
     /// The host's clock jumps ahead.
     StepClock(usize, u64),
     Stop(usize),
+}
+
+/// Agents sleep until the deadline that the machine named before a tick: an earlier tick must have no
+/// effect, and after one nothing is due.
+pub(super) fn broken_deadline(
+    clock: Nanos,
+    [before, after]: [Option<Nanos>; 2],
+    effects: &[HostEffect],
+) -> Option<&'static str> {
+    let is_due = |deadline: Option<Nanos>| deadline.is_some_and(|deadline| deadline <= clock);
+    match (is_due(before), effects.is_empty(), is_due(after)) {
+        (false, false, _) => Some("a host acts before its deadline"),
+        (_, _, true) => Some("a host is overdue after a tick"),
+        _ => None,
+    }
 }

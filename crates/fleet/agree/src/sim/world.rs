@@ -8,7 +8,7 @@ use durio_record::fleet::{Barrier, CampaignPolicy, HostChange, LostPolicy, Timed
 use super::hub::Hub;
 use super::truth::{
     CampaignTally, Disturbance, MS, SECOND, SimChance, SimClock, SimEvent, SimRelay, ToyKeys,
-    toy_signature,
+    broken_deadline, toy_signature,
 };
 use crate::FleetFault;
 use crate::coordinator::{
@@ -472,8 +472,14 @@ impl World {
             let state = &mut self.agents[agent];
             let Some(machine) = &mut state.machine else { return };
             let clock = self.hosts[state.host].clock.read(self.now);
+            let before = (input == HostInput::Tick).then(|| machine.next_deadline());
             let effects = machine.handle(clock, input, &ToyKeys);
+            let deadlines = before.map(|before| [before, machine.next_deadline()]);
+            let broken = deadlines.and_then(|named| broken_deadline(clock, named, &effects));
             self.apply_host(agent, effects);
+            if let Some(what) = broken {
+                self.fail(what);
+            }
         }
     }
 

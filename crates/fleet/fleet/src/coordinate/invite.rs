@@ -1,29 +1,22 @@
 //! The sessions of a coordinator: one for each host that it reaches itself, and one for each relay.
 
-use std::sync::Arc;
-
 use durio_agree::host_name::SshHost;
 use durio_command::CommandError;
-use tokio::sync::mpsc::unbounded_channel;
-use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 use super::{Coordinator, CoordinatorEvent};
 use crate::call::HostCaller;
 use crate::invitation::{Invitation, RelayRegion};
 use crate::launch::{LaunchVia, Launcher};
-use crate::session::keep;
+use crate::session::Sessions;
 
 impl Coordinator<'_> {
     /// Starts a session for each host or relay.
-    pub(super) fn invite(
-        &self,
-        launcher: &Arc<Launcher>,
-        is_over: &watch::Receiver<bool>,
-    ) -> Result<JoinSet<()>, CommandError> {
-        let mut sessions = JoinSet::new();
-        let (links, mut heard) = unbounded_channel();
-        let bus = self.bus.for_hosts()?;
+    pub(super) fn invite(&self, launcher: Launcher) -> Result<Sessions, CommandError> {
+        let events = self.events.clone();
+        let mut sessions = Sessions::new(launcher, move |answer| {
+            let _ = events.send(CoordinatorEvent::Answer(answer));
+        });
+        let (bus, launch) = (self.bus.for_hosts()?, self.pass.launch);
         let (mut called, is_known) = (Vec::new(), self.pass.history.is_some());
         for (host, region) in self.parties()? {
             let invitation = Invitation {
@@ -31,30 +24,20 @@ impl Coordinator<'_> {
                 host: host.name.clone(),
                 coordinator: self.pass.key.public(),
                 bus: bus.clone(),
-                run: self.pass.launch.run.clone(),
-                targets: self.pass.launch.targets.clone(),
+                run: launch.run.clone(),
+                targets: launch.targets.clone(),
                 is_joined: false,
                 region: region.map(Box::new),
             };
-            if launcher.via == LaunchVia::Joined {
-                called.push(invitation);
-                continue;
+            match launch.via {
+                LaunchVia::Joined => called.push(invitation),
+                LaunchVia::Ssh | LaunchVia::Slurm => sessions.invite((host, is_known), invitation),
             }
-            let host = (host, is_known);
-            let session = keep(launcher.clone(), host, invitation, links.clone(), is_over.clone());
-            sessions.spawn(session);
         }
         if !called.is_empty() {
-            let caller =
-                HostCaller { bus: self.pass.launch.bus.clone(), key: self.pass.key.clone() };
-            sessions.spawn(caller.call(called, is_known, links, is_over.clone()));
+            let caller = HostCaller { bus: launch.bus.clone(), key: self.pass.key.clone() };
+            sessions.spawn(|hear, over| caller.call(called, is_known, hear, over));
         }
-        let events = self.events.clone();
-        tokio::spawn(async move {
-            while let Some(event) = heard.recv().await {
-                let _ = events.send(CoordinatorEvent::Link(event));
-            }
-        });
         Ok(sessions)
     }
 

@@ -1,6 +1,7 @@
 //! Command lines of ssh and srun, and regions.
 
 use super::*;
+use crate::tests::{launch_settings, launched};
 
 fn launcher(via: LaunchVia, tunnel: Option<u16>) -> Launcher {
     let starting = Semaphore::new(1);
@@ -107,24 +108,18 @@ fn a_relay_has_the_same_session_with_its_own_command_also_where_programs_are_cop
 
 /// db1 and db2 behind gw1, db3 behind gw2, db4 behind none.
 fn settings(bus: BusChoice) -> LaunchSettings {
-    let host = |name: &str| LaunchedHost { name: name.to_owned(), address: format!("root@{name}") };
     let relay = |name: &str, hosts: &[&str]| LaunchedRelay {
-        relay: host(name),
+        relay: launched(name),
         hosts: hosts.iter().map(|&name| name.to_owned()).collect(),
     };
     LaunchSettings {
-        hosts: ["db1", "db2", "db3", "db4"].map(host).into(),
         relays: vec![relay("gw1", &["db1", "db2"]), relay("gw2", &["db3"])],
-        targets: Vec::new(),
         ssh_config: Some("/x/ssh".into()),
-        via: LaunchVia::Ssh,
-        bus,
         push: true,
         fanout: 7,
         run: Some("nightly".to_owned()),
-        lost_wait_ns: 0,
-        lost_after_ns: 1_500_000_000,
         goals: vec!["commit p99 < 5ms".to_owned()],
+        ..launch_settings(&["db1", "db2", "db3", "db4"], bus)
     }
 }
 
@@ -171,4 +166,14 @@ fn a_target_has_a_name_and_an_absolute_path() {
     for text in ["/srv/x", "=/srv/x", "data=srv", "data", "a/b=/srv"] {
         text.parse::<HostTarget>().unwrap_err();
     }
+}
+
+#[test]
+fn a_host_that_stays_on_a_bus_starts_its_own_program_and_no_ssh() {
+    let host = host_list::parse_list("db1").unwrap().remove(0);
+    let launcher = Launcher::here();
+    let command = launcher.command((&host, 20_001), "join");
+    assert_eq!(command.as_std().get_program(), std::env::current_exe().unwrap());
+    assert_eq!(command.as_std().get_args().collect::<Vec<_>>(), ["join"]);
+    assert_eq!(launcher.tunnel, None);
 }

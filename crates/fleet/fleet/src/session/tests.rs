@@ -1,6 +1,8 @@
 //! What failures of ssh mean, ports, and what relays say.
 
 use super::*;
+use crate::launch::BusChoice;
+use crate::tests::launch_settings;
 
 #[test]
 fn each_failure_of_ssh_has_its_sentence_and_its_hint() {
@@ -37,13 +39,7 @@ fn ports_are_below_those_that_systems_give_out() {
 }
 
 fn region(hosts: &[&str]) -> RelayRegion {
-    let hosts: Vec<serde_json::Value> =
-        hosts.iter().map(|name| serde_json::json!({ "name": name, "address": name })).collect();
-    let launch = serde_json::json!({
-        "hosts": hosts, "targets": [], "ssh_config": null, "via": "ssh", "bus": "tunnel",
-        "push": false, "fanout": 1, "run": null, "lost_wait_ns": 0, "lost_after_ns": 0,
-    });
-    RelayRegion { launch: serde_json::from_value(launch).unwrap(), is_known: false }
+    RelayRegion { launch: launch_settings(hosts, BusChoice::Tunnel), is_known: false }
 }
 
 #[test]
@@ -72,9 +68,10 @@ fn a_relay_is_heard_on_the_hosts_of_its_region_and_on_no_others() {
         let limited = |output: ChildStdout| tokio::io::AsyncReadExt::take(output, 1);
         let mut output =
             child.stdout.take().map(|output| Box::new(BufReader::new(limited(output))));
-        let (events, mut heard) = tokio::sync::mpsc::unbounded_channel();
+        let (answers, mut heard) = tokio::sync::mpsc::unbounded_channel();
+        let hear: HearAnswer = Arc::new(move |answer: HostAnswer| answers.send(answer).unwrap());
         let region = region(&["db1", "db2"]);
-        let hearing = hear_region(&mut output, Some(&region), &events);
+        let hearing = hear_region(&mut output, Some(&region), &hear);
         let waited = timeout(Duration::from_secs(20), async {
             tokio::select! {
                 () = hearing => panic!("it ends with the session alone"),
@@ -83,8 +80,43 @@ fn a_relay_is_heard_on_the_hosts_of_its_region_and_on_no_others() {
         });
         waited.await.unwrap()
     });
-    let [Some(LinkEvent::Key { host, key }), Some(refused)] = events else { panic!("{events:?}") };
-    assert_eq!((host.as_str(), key.as_str()), ("db1", "U1"));
-    let LinkEvent::Unreachable { host, reason, .. } = refused else { panic!("{refused:?}") };
-    assert_eq!((host.as_str(), reason.as_str()), ("db2", "no permit"));
+    let key = HostAnswer::key("db1".to_owned(), "U1".to_owned());
+    let refused = HostAnswer::refused("db2".to_owned(), "no permit".to_owned(), None);
+    assert_eq!(events, [Some(key), Some(refused)]);
+}
+
+type Answer = Option<Result<String, (String, Option<&'static str>)>>;
+
+#[test]
+fn a_relay_of_another_release_is_refused_by_both_versions_and_a_host_is_not_asked_here() {
+    let own = env!("CARGO_PKG_VERSION");
+    let (release, _) = own.rsplit_once('.').unwrap();
+    let line = |version: &str| format!("{{\"key\":\"U1\",\"version\":\"{version}\"}}\n");
+    let accepted: Answer = Some(Ok("U1".to_owned()));
+    for version in [own, &format!("{release}.999")] {
+        assert_eq!(answer_in(line(version).as_bytes(), true), accepted, "{version}");
+    }
+    let hint = Some("install the same version on the relay, or copy it with --push");
+    let refused = |other: &str| -> Answer {
+        Some(Err((format!("it has durio-fleet {other}, expected {own}"), hint)))
+    };
+    for version in ["999.0.0", &format!("{release}9.0"), "x"] {
+        assert_eq!(answer_in(line(version).as_bytes(), true), refused(version));
+        assert_eq!(answer_in(line(version).as_bytes(), false), accepted);
+    }
+    let bare = b"{\"key\":\"U1\"}\n";
+    assert_eq!(answer_in(bare, true), refused("of an earlier version"));
+    assert_eq!(answer_in(bare, false), accepted);
+    for is_relay in [true, false] {
+        let permit: Answer = Some(Err(("no permit".to_owned(), None)));
+        assert_eq!(answer_in(b"{\"refused\":\"no permit\"}\n", is_relay), permit);
+        assert_eq!(answer_in(b"Welcome to gw1\n", is_relay), None);
+    }
+    // Another release may not understand the invitation: the version is the reason to show.
+    let confused = br#"{"refused":"invalid invitation","version":"999.0.0"}"#;
+    assert_eq!(answer_in(confused, true), refused("999.0.0"));
+    // As a relay writes it.
+    let greeting = SessionGreeting::of_relay(JoinReply::Key("U1".to_owned()));
+    let written = crate::invitation::line_of(&greeting).unwrap();
+    assert_eq!(answer_in(&written, true), accepted);
 }

@@ -103,6 +103,8 @@ fn hosts_are_users_of_the_server_from_their_invitation_until_it_is_revoked() {
     assert_eq!(invitation(&folder, "root@db4", false), user);
 
     let bus = StandingBus::open(Some(&folder)).unwrap();
+    // One that is being invited has no key yet.
+    fs::create_dir(bus.host_folder("db9")).unwrap();
     let keys = invited_keys(&folder.join(HOSTS_FOLDER)).unwrap();
     assert_eq!(keys.keys().collect::<Vec<_>>(), ["db1", "db2"]);
     let host = bus.host_folder("db1");
@@ -128,4 +130,34 @@ fn hosts_are_users_of_the_server_from_their_invitation_until_it_is_revoked() {
     // New credentials, another key.
     invitation(&folder, "db1", false).unwrap();
     assert_ne!(invited_keys(&folder.join(HOSTS_FOLDER)).unwrap()["db1"], keys["db1"]);
+}
+
+#[test]
+fn invitations_at_the_same_time_lose_no_key_and_one_of_two_for_a_host_is_refused() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("bus");
+    serve(&arguments(&folder, Some("127.0.0.1:4222"), None)).unwrap();
+    let commons: Vec<Result<(), String>> = std::thread::scope(|scope| {
+        let commands: Vec<_> = (0..4)
+            .map(|thread| {
+                let folder = &folder;
+                scope.spawn(move || {
+                    for host in 0..5 {
+                        invitation(folder, &format!("db{thread}{host}"), false).unwrap();
+                    }
+                    invitation(folder, "common", false)
+                })
+            })
+            .collect();
+        commands.into_iter().map(|command| command.join().unwrap()).collect()
+    });
+    let refused = Err("common has been invited already".to_owned());
+    assert_eq!(commons.iter().filter(|result| result.is_ok()).count(), 1);
+    assert_eq!(commons.iter().filter(|result| **result == refused).count(), 3);
+    let keys = invited_keys(&folder.join(HOSTS_FOLDER)).unwrap();
+    let settings = fs::read_to_string(folder.join("nats.conf")).unwrap();
+    assert_eq!(keys.len(), 21);
+    assert_eq!(keys.values().filter(|key| settings.contains(*key)).count(), 21);
+    let seed = fs::read_to_string(folder.join("hosts/common/bus.creds")).unwrap();
+    assert_eq!(SigningKey::from_seed(&seed).unwrap().public(), keys["common"]);
 }

@@ -1,6 +1,7 @@
 //! What is known of hosts without running anything: plans and doctor; the built-in check.
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -79,6 +80,18 @@ fn doctor_tells_what_each_host_has() {
     assert!(text.contains("\n2 of 2 hosts can take part"), "{text}");
     assert!(text.contains("  ok      db1, db2: durio "), "{text}");
     assert!(lab.leftovers("db1").is_empty(), "{:?}", lab.leftovers("db1"));
+}
+
+#[test]
+fn doctor_asks_no_host_when_this_machine_has_too_few_open_files() {
+    let doctor = "ulimit -n 256 && exec \"$0\" doctor --hosts 'db[1-300]' --target data=/srv/x";
+    let mut command = Command::new("sh");
+    let output = command.args(["-c", doctor, env!("CARGO_BIN_EXE_durio-fleet")]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let reason = "open files: 300 hosts need 2000 open files, and the limit is 256\n";
+    assert!(text.contains(&format!("  FAILED  {reason}")), "{text}");
+    assert!(text.ends_with("\nNo host was asked.\n"), "{text}");
 }
 
 #[test]

@@ -78,24 +78,44 @@ fn words<'w>(command: &[&'w str], target: &'w str) -> Vec<&'w str> {
     [command, &["--via", "joined", "--bus", "bus", "--target", target][..]].concat()
 }
 
+/// The first step alone.
+fn one_step() -> String {
+    let spec = spec(1);
+    let (head, _) = spec.split_once("[[step]]\nname = \"commit\"").unwrap();
+    head.to_owned()
+}
+
+/// Two hosts that have joined a bus.
+fn two_joined(lab: &Lab) -> (Campaign, [Joined; 2]) {
+    let served = serve(lab, &["db[1-2]"]);
+    let joined = ["db1", "db2"].map(|host| {
+        install(lab, host);
+        join(lab, host)
+    });
+    joined.iter().for_each(|host| host.await_words(lab, "has joined tls://127.0.0.1:"));
+    (served, joined)
+}
+
+/// Takes a host's credentials back, and waits until the bus refuses them.
+fn revoke(lab: &Lab, host: &Joined) {
+    let revoked = invite(lab, &["--revoke", host.host]);
+    assert!(revoked.status.success(), "{revoked:?}");
+    host.await_words(lab, "it refuses the credentials");
+}
+
 #[test]
-fn hosts_that_joined_take_part_in_one_campaign_after_another_until_they_are_revoked() {
+fn hosts_that_joined_take_part_in_one_campaign_after_another() {
     let Some(lab) = Lab::new(2) else { return };
-    fs::write(lab.path("tiny.toml"), spec(1)).unwrap();
     let target = format!("data={}", lab.path("data").display());
-    let _served = serve(&lab, &["db[1-2]"]);
-    for host in ["db1", "db2"] {
-        install(&lab, host);
-    }
-    let mut joined = ["db1", "db2"].map(|host| join(&lab, host));
-    joined.iter().for_each(|host| host.await_words(&lab, "has joined tls://127.0.0.1:"));
+    let (_served, mut joined) = two_joined(&lab);
 
     let doctor = lab.command(&words(&["doctor", "--format", "json"], &target)).output().unwrap();
     let health: Value = serde_json::from_slice(&doctor.stdout).unwrap();
     let hosts = health["hosts"].as_array().unwrap();
     assert_eq!((hosts.len(), &hosts[0]["has_host_file"]), (2, &Value::Bool(true)), "{health}");
 
-    for folder in ["first", "second"] {
+    for (folder, spec) in [("first", spec(1)), ("second", one_step())] {
+        fs::write(lab.path("tiny.toml"), spec).unwrap();
         let run = ["run", "tiny.toml", "--yes", "--lost-after", "10s", "-o", folder];
         let ended = lab.start(&words(&run, &target)).wait().expect(0, "tiny, 2 hosts");
         assert!(!ended.said.contains("without a whole run"), "{}", ended.said);
@@ -106,17 +126,35 @@ fn hosts_that_joined_take_part_in_one_campaign_after_another_until_they_are_revo
         }
     }
 
-    let revoked = invite(&lab, &["--revoke", "db2"]);
-    assert!(revoked.status.success(), "{revoked:?}");
-    joined[1].await_words(&lab, "it refuses the credentials");
-    let run = ["run", "tiny.toml", "--yes", "--lost-after", "10s", "-o", "third"];
-    lab.start(&words(&run, &target)).wait().expect(0, "tiny, 1 host");
-    assert!(states(&lab.path("third"), "db2").is_empty(), "it is not asked");
-    let plan = ["plan", "tiny.toml", "--hosts", "db1,db2"];
-    let absent = "db2  failed: it has not joined the bus, or does not answer";
-    lab.start(&words(&plan, &target)).wait().expect(1, absent);
+    // The service is stopped.
+    for process in lab.processes("db1", "durio-fleet join") {
+        kill_process(process, Signal::TERM).unwrap();
+    }
+    assert_eq!(joined[0].process.wait().unwrap().code(), Some(0), "{}", joined[0].said(&lab));
+}
 
-    // New credentials, without a new start of the service.
+#[test]
+fn a_host_whose_credentials_are_revoked_is_not_asked() {
+    let Some(lab) = Lab::new(2) else { return };
+    fs::write(lab.path("tiny.toml"), one_step()).unwrap();
+    let target = format!("data={}", lab.path("data").display());
+    let (_served, joined) = two_joined(&lab);
+    revoke(&lab, &joined[1]);
+    let run = ["run", "tiny.toml", "--yes", "--lost-after", "10s", "-o", "alone"];
+    lab.start(&words(&run, &target)).wait().expect(0, "tiny, 1 host");
+    assert!(states(&lab.path("alone"), "db2").is_empty(), "it is not asked");
+    let plan = ["plan", "tiny.toml", "--hosts", "db1,db2"];
+    let absent = "db2  failed: it is not invited to the bus";
+    lab.start(&words(&plan, &target)).wait().expect(1, absent);
+}
+
+#[test]
+fn new_credentials_let_a_host_in_again_without_a_new_start_of_its_service() {
+    let Some(lab) = Lab::new(2) else { return };
+    fs::write(lab.path("tiny.toml"), one_step()).unwrap();
+    let target = format!("data={}", lab.path("data").display());
+    let (_served, joined) = two_joined(&lab);
+    revoke(&lab, &joined[1]);
     let times_joined = |host: &Joined| host.said(&lab).matches("db2 has joined").count();
     let before = times_joined(&joined[1]);
     assert!(invite(&lab, &["db2"]).status.success());
@@ -126,14 +164,8 @@ fn hosts_that_joined_take_part_in_one_campaign_after_another_until_they_are_revo
     ssh.arg("-F").arg(lab.path("ssh_config")).args(["db2", &replace]);
     assert!(ssh.status().unwrap().success());
     wait_until("db2 has joined again", || times_joined(&joined[1]) > before);
-    let run = ["run", "tiny.toml", "--yes", "--lost-after", "10s", "-o", "fourth"];
+    let run = ["run", "tiny.toml", "--yes", "--lost-after", "10s", "-o", "both"];
     lab.start(&words(&run, &target)).wait().expect(0, "tiny, 2 hosts");
-
-    // The service is stopped.
-    for process in lab.processes("db1", "durio-fleet join") {
-        kill_process(process, Signal::TERM).unwrap();
-    }
-    assert_eq!(joined[0].process.wait().unwrap().code(), Some(0), "{}", joined[0].said(&lab));
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! What is refused, with its sentence and its exit code.
 
 use std::fs;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 
 use crate::lab::{Lab, events, spec, states};
 
@@ -89,6 +91,29 @@ fn wrong_wishes_are_refused_before_any_host_is_asked() {
     }
     lab.start(&["run", "no-such", "--hosts", "db1", "--yes"]).wait().expect(2, "no-such");
     lab.start(&["status", "absent"]).wait().expect(3, "absent");
+}
+
+#[test]
+fn a_relay_tells_its_coordinator_what_is_wrong_with_its_invitation() {
+    let to_host = r#"{"campaign":"0123456789abcdef0123456789abcdef","host":"gw1","coordinator":"U",
+        "bus":{"address":"nats://127.0.0.1:1","authority":null,"is_site":false},"run":null,
+        "targets":[]}"#;
+    let to_host = to_host.replace('\n', "");
+    for (line, reason) in [("{}", "missing field"), (&*to_host, "it is not one to a relay")] {
+        let mut relay = Command::new(env!("CARGO_BIN_EXE_durio-fleet"))
+            .arg("relay")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        writeln!(relay.stdin.take().unwrap(), "{line}").unwrap();
+        let output = relay.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        let refused = format!("{{\"refused\":\"invalid invitation: {reason}");
+        assert!(said.starts_with(&refused), "{said}");
+    }
 }
 
 #[test]

@@ -103,3 +103,25 @@ fn hosts_dial_their_relay_by_tls_where_sshd_forwards_no_port() {
         wait_until("nothing is left", || lab.leftovers(host).is_empty());
     }
 }
+
+#[test]
+fn a_relay_of_another_release_is_refused_with_both_versions_and_the_others_run() {
+    let Some(lab) = Lab::new(4) else { return };
+    let program = lab.path("bin/durio-fleet");
+    let own = env!("CARGO_BIN_EXE_durio-fleet");
+    let answer = r#"{"key":"U1","version":"999.0.0"}"#;
+    let text = format!(
+        "#!/bin/sh\nif [ \"$1\" = relay ]; then\n  read -r line\n  echo '{answer}'\n  \
+         exec cat >/dev/null\nfi\nexec {own} \"$@\"\n"
+    );
+    fs::remove_file(&program).unwrap();
+    fs::write(&program, text).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let campaign = start(&lab, 1, ("db[1-2]", &["--lost-after", "10s"]));
+    let expected = env!("CARGO_PKG_VERSION");
+    let sentence = format!("its relay db4: it has durio-fleet 999.0.0, expected {expected}");
+    let ended = campaign.wait().expect(1, &format!("db1 failed: {sentence}"));
+    assert!(ended.said.contains(&format!("db2 failed: {sentence}")), "{}", ended.said);
+    assert!(ended.said.contains("install the same version on the relay"), "{}", ended.said);
+    assert_eq!(states(&lab.path("campaign"), "db3").last().unwrap(), "collected");
+}

@@ -8,10 +8,9 @@ use std::io::Write;
 use std::os::unix::fs::symlink;
 
 use durio_plan::{Threshold, ThresholdBound};
-use durio_record::fleet::{
-    Barrier, CAMPAIGN_FOLDER_SCHEMA, CampaignManifest, CampaignPolicy, HostChange, LostPolicy,
-};
+use durio_record::fleet::HostChange;
 use durio_record::{OperationName, Outcome};
+use testkit::fleet::{change, manifest};
 use testkit::runs::MadeRun;
 
 use super::*;
@@ -43,40 +42,7 @@ fn doubts(findings: &FleetFindings, kind: FleetDoubtKind) -> Vec<&str> {
 }
 
 fn campaign(path: &Path, hosts: &[&str]) -> CampaignFolder {
-    let manifest = CampaignManifest {
-        schema: CAMPAIGN_FOLDER_SCHEMA,
-        campaign: "00112233445566778899aabbccddeeff".into(),
-        name: "nightly".into(),
-        version: "0.1.0".into(),
-        started: "2026-11-30T10:00:00.000Z".into(),
-        command: vec!["durio-fleet".into()],
-        spec: String::new(),
-        spec_digest: String::new(),
-        hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
-        policy: CampaignPolicy {
-            barrier: Barrier::Step,
-            lost: LostPolicy::GoOn,
-            hosts_min: 1,
-            repeats: 1,
-            shared: true,
-        },
-        key: None,
-    };
-    CampaignFolder::create(path, manifest).unwrap()
-}
-
-fn change(host: &str, state: HostState, reason: Option<&str>) -> HostChange {
-    HostChange {
-        at: Nanos::from_secs(1),
-        host: host.to_owned(),
-        state,
-        reason: reason.map(str::to_owned),
-        plan_digest: None,
-        clock: None,
-        run: None,
-        folder_digest: None,
-        unwritten: 0,
-    }
+    CampaignFolder::create(path, manifest(hosts)).unwrap()
 }
 
 #[test]

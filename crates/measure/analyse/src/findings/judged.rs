@@ -248,6 +248,8 @@ pub enum ExplanationKind {
     Signal,
     /// A rule of the audit.
     AuditRule,
+    /// A cause of slow commits.
+    Cause,
     /// A rule of advice.
     AdviceRule,
 }
@@ -260,6 +262,7 @@ impl ExplanationKind {
             Self::Warning => "warning",
             Self::Signal => "signal about flushes",
             Self::AuditRule => "audit rule",
+            Self::Cause => "cause of slow commits",
             Self::AdviceRule => "advice rule",
         }
     }

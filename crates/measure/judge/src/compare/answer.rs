@@ -123,8 +123,8 @@ impl PairAnswer {
                 format!("{other} equals {baseline} within {margin}: {times} ×{interval}")
             }
             SideWord::Undecided => format!(
-                "Undecided: {other} is {times} × {baseline}{interval}, which spans the margin of \
-                 {margin}"
+                "Undecided: {other} is {times} × {baseline}{interval}, too uncertain to tell whether \
+                 they differ by {margin}"
             ),
         };
         let joint = if *word == SideWord::NoDifference { "," } else { ":" };
@@ -193,7 +193,7 @@ fn of_places([a, b]: [&WorkloadFindings; 2], [baseline, other]: [&String; 2]) ->
         unit: unit(a.headline, Some(&a.name)),
         rates,
         ratio: rates[1] / rates[0],
-        reason: Some("one run of each gives no interval between runs".to_owned()),
+        reason: Some("one run of each does not show how much runs vary".to_owned()),
         ..PairAnswer::default()
     };
     answer.sentence(CompareSettings::THRESHOLD_DEFAULT)
@@ -303,6 +303,7 @@ mod tests {
             headline,
             figures: vec![rate],
             curves: [Vec::new(), Vec::new()],
+            rates: Default::default(),
         }
     }
 
@@ -373,7 +374,7 @@ mod tests {
 
     #[test]
     fn single_runs_have_their_ratio_and_what_would_give_an_interval() {
-        let reason = "one run per side gives no interval between runs";
+        let reason = "one run per side does not show how much runs vary";
         let rate = FigureComparison {
             reason: Some(reason.to_owned()),
             // That of blocks, which says nothing of the next run.
@@ -392,8 +393,8 @@ mod tests {
     fn an_interval_across_the_margin_is_undecided_and_says_how_many_runs_would_decide() {
         let undecided = |values| rate(values, Some([0.86, 1.38]), SideWord::Undecided);
         let found = answered(vec![commits(undecided([4400.0, 4800.0]))], None);
-        let said = "Undecided: B is 1.09 × A (0.86 to 1.38), which spans the margin of 5 %: 4.8 k \
-                    against 4.4 k commits/s";
+        let said = "Undecided: B is 1.09 × A (0.86 to 1.38), too uncertain to tell whether they \
+                    differ by 5 %: 4.8 k against 4.4 k commits/s";
         assert_eq!(found.sentence(), said);
         let needed = repeats_to_decide(&undecided([4400.0, 4800.0]), 0.05);
         assert_eq!(found.answer.runs_needed, needed);

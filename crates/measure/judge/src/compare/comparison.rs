@@ -187,6 +187,9 @@ pub struct StepComparison {
     /// other. Not in the JSON document: each run's findings have them.
     #[serde(skip)]
     pub curves: [Vec<Vec<CurvePoint>>; 2],
+    /// The headline rate of the same repeats over time: seconds from the start, and per second.
+    #[serde(skip)]
+    pub rates: [Vec<Vec<(f64, f64)>>; 2],
 }
 
 impl StepComparison {
@@ -383,6 +386,7 @@ mod tests {
             headline: OperationName::Commit,
             figures,
             curves: [Vec::new(), Vec::new()],
+            rates: Default::default(),
         }
     }
 

@@ -137,6 +137,9 @@ fn facts(findings: &Findings) -> Vec<NamedFact> {
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .to_vec();
+    if findings.why.is_some() {
+        facts.push(("slow commits recorded (--why)".to_owned(), "yes".to_owned()));
+    }
     let parameters = host.kernel_parameters.iter();
     facts.extend(parameters.map(|fact| (fact.name.clone(), fact.value.clone())));
     facts.extend(by_name(findings.stack.iter().flat_map(storage), ", "));

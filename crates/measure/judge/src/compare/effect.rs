@@ -99,7 +99,7 @@ fn leave_open(found: &mut FigureComparison, by_blocks: Option<Shift>, repeats: [
     // The place of a file, the device's history and other load are the same for all intervals of a
     // run: its scatter shows none of them (docs/design/0005).
     let sides = if repeats == [1, 1] { "one run per side" } else { "one run on one side" };
-    found.reason = Some(format!("{sides} gives no interval between runs"));
+    found.reason = Some(format!("{sides} does not show how much runs vary"));
     if let Some(shift) = by_blocks {
         found.interval = interval(&shift);
         found.method = Some(Method::Blocks);

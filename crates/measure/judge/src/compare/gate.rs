@@ -86,20 +86,26 @@ fn look<'a>(
 
 fn judge(gate: &mut Gate, place: &str, figure: &FigureComparison, is_worse: bool, share: f64) {
     let (Some(worse), Some(at_most)) = (figure.worse_by(), figure.worse_at_most) else { return };
-    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    // From twice the latency on, a factor is read more easily.
+    let is_factor = |share: f64| share >= 1.0 && !figure.figure.is_more_better();
+    let by = |share: f64| match is_factor(share) {
+        true if share >= 10.0 => format!("a factor of {:.0}", 1.0 + share),
+        true => format!("a factor of {:.1}", 1.0 + share),
+        false => format!("{:.1} %", share * 100.0),
+    };
     // Being worse is not enough: a certain loss of 1 % passes where 5 % are allowed.
     if is_worse && worse > share {
-        gate.regressions.push(format!("{place} worse by {}", percent(worse)));
+        gate.regressions.push(format!("{place} worse by {}", by(worse)));
     } else if at_most <= share {
         gate.excluded.push(match at_most > 0.0 {
-            true => format!("{place} worse by {} at most", percent(at_most)),
+            true => format!("{place} worse by {} at most", by(at_most)),
             false => format!("{place} not worse"),
         });
     } else {
         let why = match (&figure.reason, is_worse) {
             (Some(reason), false) => reason.clone(),
             (_, false) => "a larger loss can be neither shown nor ruled out".to_owned(),
-            (_, true) => format!("worse by {}, or up to {}", percent(worse), percent(at_most)),
+            (_, true) => format!("worse by {}, or up to {}", by(worse), by(at_most)),
         };
         gate.undecided.push(format!("{place}: {why}"));
         gate.repeats_needed = gate.repeats_needed.max(repeats_needed(figure, share));
@@ -134,6 +140,7 @@ mod tests {
             headline: durio_record::OperationName::Commit,
             figures,
             curves: [Vec::new(), Vec::new()],
+            rates: Default::default(),
         }
     }
 
@@ -159,6 +166,16 @@ mod tests {
     fn a_figure_is_a_regression_excluded_or_undecided_by_its_bounds() {
         let regressed = |worse, is_worse| judged(&figure(worse, 1.0, 0.0), is_worse).regressions;
         assert_eq!(regressed(0.051, true), ["it worse by 5.1 %"]);
+        let latency = |worse| {
+            let rate = figure(worse, 1.0, 0.0);
+            let p99 = FigureComparison { figure: FigureName::P99, effect: Some(worse), ..rate };
+            judged(&p99, true).regressions
+        };
+        assert_eq!(latency(0.999), ["it worse by 99.9 %"]);
+        assert_eq!(latency(1.0), ["it worse by a factor of 2.0"]);
+        assert_eq!(latency(9.9), ["it worse by a factor of 10.9"]);
+        assert_eq!(latency(206.589), ["it worse by a factor of 208"]);
+        assert_eq!(regressed(1.0, true), ["it worse by 100.0 %"]);
         assert_eq!((regressed(0.05, true), regressed(0.9, false)), (vec![], vec![]));
         let excluded = |at_most| judged(&figure(0.01, at_most, 0.5), false).excluded;
         assert_eq!(excluded(0.05), ["it worse by 5.0 % at most"]);

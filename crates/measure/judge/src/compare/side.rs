@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use durio_analyse::why::WhyFindings;
 use durio_analyse::{Analyser, Findings, headline, is_cut_short};
 use durio_plan::{Load, Plan, Role, Step};
 use durio_record::{Environment, Event, Interval, Manifest, OperationName, Phase};
@@ -62,6 +63,18 @@ pub struct ComparedRun {
 impl ComparedRun {
     pub fn findings(&self) -> &Findings {
         &self.findings
+    }
+
+    /// True if it recorded slow commits while it measured.
+    pub(super) fn has_recorded(&self) -> bool {
+        self.findings.why.is_some()
+    }
+
+    /// The run, with the slow commits that it recorded while it measured.
+    #[must_use]
+    pub fn with_why(mut self, why: Option<Box<WhyFindings>>) -> Self {
+        self.findings.why = why;
+        self
     }
 }
 

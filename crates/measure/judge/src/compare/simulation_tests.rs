@@ -188,6 +188,7 @@ fn pair(steps: &[Vec<FigureComparison>]) -> Pair {
         headline: durio_record::OperationName::Read,
         figures: figures.clone(),
         curves: Default::default(),
+        rates: Default::default(),
     };
     Pair {
         baseline: "A".into(),

@@ -88,7 +88,8 @@ fn slow_commits(found: &[&PredictedCommits]) -> Option<SummaryReason> {
     let item =
         |found: &&PredictedCommits| Some(format!("{} ({})", found.name, Nanos::new(found.p99_ns?)));
     let items: Vec<String> = found.iter().filter_map(item).collect();
-    let text = format!("p99 of commits is slow (from {COMMIT_P99_MAX} on) with {}", listed(&items));
+    let text =
+        format!("commits are slow (p99 of {COMMIT_P99_MAX} or more) with {}", listed(&items));
     (!items.is_empty()).then(|| SummaryReason::new(SummaryRule::SlowCommits, text))
 }
 

@@ -3,12 +3,13 @@
 use durio_analyse::campaign::CampaignFindings;
 use durio_analyse::profile::ProfileFindings;
 use durio_analyse::{
-    FOREIGN_CPUS_MAX, Findings, ForeignIo, Headline, RunState, SearchFindings, SignalWord, Verdict,
-    VerdictWord, WorkloadFindings, each_once,
+    FOREIGN_CPUS_MAX, Findings, ForeignIo, Headline, RateVariation, RunState, SearchFindings,
+    SignalWord, Verdict, VerdictWord, WorkloadFindings, each_once,
 };
 use durio_base::stats::least_squares::{float, range};
 use durio_base::{Bytes, Nanos, counted};
 use durio_plan::Threshold;
+use durio_record::OperationName;
 
 use super::commits::{commits, fastest_durable, operations};
 use super::{
@@ -319,10 +320,14 @@ fn unpublished(findings: &Findings, parts: &SummaryParts) -> Vec<SummaryReason> 
     }
 }
 
+/// A workload of commits is interrupted if more of its intervals stand still, or run at less than half the
+/// median rate: durio's choice, a fifth.
+const INTERRUPTED_MAX: f64 = 0.2;
+
 /// Other work on the machine, and a rate that was not steady.
 fn caveats(findings: &Findings) -> Vec<SummaryReason> {
     let range = findings.headline.as_ref().and_then(unsteady_range);
-    match (other_work(findings), range) {
+    let mut reasons = match (other_work(findings), range) {
         (Some(work), Some(range)) => {
             let text = format!("{work} while the rate ranged from {range}");
             vec![SummaryReason::new(SummaryRule::OtherWork, text)]
@@ -333,7 +338,37 @@ fn caveats(findings: &Findings) -> Vec<SummaryReason> {
             vec![SummaryReason::new(SummaryRule::NotSteady, text)]
         }
         (None, None) => Vec::new(),
-    }
+    };
+    // Predictions rest on other workloads than the headline, which may have been steady.
+    let predicted = !database::predicted(findings).is_empty();
+    let text = predicted.then(|| interrupted_commits(&findings.workloads)).flatten();
+    reasons.extend(text.map(|text| SummaryReason::new(SummaryRule::NotSteady, text)));
+    reasons
+}
+
+/// `commit-group-8 stood still in 10 of 30 intervals, and ran at less than half its median rate in 2`:
+/// the workload of commits that was interrupted most.
+fn interrupted_commits(workloads: &[WorkloadFindings]) -> Option<String> {
+    let commits = workloads.iter().filter(|workload| {
+        workload.headline == OperationName::Commit
+            || workload.operation(OperationName::Commit).is_some()
+    });
+    let rates = commits.filter_map(|workload| Some((workload, workload.rate_variation?)));
+    let disturbed = |rates: &RateVariation| rates.intervals_empty + rates.intervals_under_half;
+    let share = |rates: &RateVariation| float(disturbed(rates)) / float(rates.intervals.max(1));
+    let (workload, rates) = rates
+        .filter(|(_, rates)| share(rates) > INTERRUPTED_MAX)
+        .max_by(|(_, a), (_, b)| share(a).total_cmp(&share(b)))?;
+    let RateVariation { intervals, intervals_empty, intervals_under_half, .. } = rates;
+    let half = "ran at less than half its median rate in";
+    let name = &workload.name;
+    Some(match (intervals_empty, intervals_under_half) {
+        (0, slow) => format!("{name} {half} {slow} of {intervals} intervals"),
+        (empty, 0) => format!("{name} stood still in {empty} of {intervals} intervals"),
+        (empty, slow) => {
+            format!("{name} stood still in {empty} of {intervals} intervals, and {half} {slow}")
+        }
+    })
 }
 
 /// `other work used 1.9 of 2 CPUs and read 35 MiB/s from vda during lookup`.
@@ -386,4 +421,42 @@ fn unsteady_range(headline: &Headline) -> Option<String> {
     fifths.or_else(|| {
         steps.map(|steps| between(steps.rate_min_per_second, steps.rate_max_per_second))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use durio_record::OperationName;
+
+    use super::*;
+    use crate::tests::sample;
+
+    /// Commits of these names, in which so many of 30 intervals were empty, and under half.
+    fn said(workloads: &[(&str, u64, u64)]) -> Option<String> {
+        let first = sample().workloads[0].clone();
+        let made = workloads.iter().map(|&(name, intervals_empty, intervals_under_half)| {
+            let rates = first.rate_variation.map(|rates| RateVariation {
+                intervals: 30,
+                intervals_empty,
+                intervals_under_half,
+                ..rates
+            });
+            let (name, headline) = (name.to_owned(), OperationName::Commit);
+            WorkloadFindings { name, headline, rate_variation: rates, ..first.clone() }
+        });
+        interrupted_commits(&made.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn commits_that_stood_still_are_named_with_their_intervals_the_worst_first() {
+        assert_eq!(said(&[("commit", 0, 0), ("commit-group-8", 4, 2)]), None, "a fifth");
+        let worst = said(&[("commit", 0, 7), ("commit-group-8", 10, 2), ("commit-etcd", 9, 0)]);
+        let text = "commit-group-8 stood still in 10 of 30 intervals, and ran at less than half its \
+                    median rate in 2";
+        assert_eq!(worst.as_deref(), Some(text));
+        let still = said(&[("commit-etcd", 9, 0)]);
+        assert_eq!(still.as_deref(), Some("commit-etcd stood still in 9 of 30 intervals"));
+        let slow = said(&[("commit", 0, 7)]);
+        let text = "commit ran at less than half its median rate in 7 of 30 intervals";
+        assert_eq!(slow.as_deref(), Some(text));
+    }
 }

@@ -426,6 +426,38 @@ fn errors_of_each_run_are_remarked_with_their_side_and_run() {
     assert_eq!(remarks, ["A, run a2: the disk is gone", "B, run b1: no room"]);
 }
 
+#[test]
+fn a_side_that_alone_recorded_its_slow_commits_is_named() {
+    let plan = plan(vec![step(1, 100, 0)]);
+    let why = |recorded: bool| {
+        let document = r#"{"schema":"durio-why-1","watch":{"target":"durio itself","processes":1,
+            "seconds":1.5,"calls":9,"p50_ns":7,"p99_ns":8,"max_ns":9,"limit_ns":9,"slow":0,
+            "passed_over":0,"lost_events":0,"cpu_seconds":0.5,"interrupted":false},
+            "causes":[],"calls":[]}"#;
+        recorded.then(|| serde_json::from_str(document).unwrap())
+    };
+    let one = |name: &str, recorded: bool| read(name, "6.1", &plan, |_| {}).with_why(why(recorded));
+    let side = |name: &str, runs: [bool; 2]| {
+        let runs = [("1", runs[0]), ("2", runs[1])];
+        let runs = runs.map(|(number, recorded)| one(&format!("{name}{number}"), recorded));
+        Side { source: name.into(), runs: runs.into() }
+    };
+    for (a, b, said, fact) in [
+        ([false, false], [false, false], None, false),
+        ([true, false], [false, false], Some("A"), true),
+        ([false, false], [true, true], Some("B"), true),
+        ([true, true], [true, true], None, false),
+    ] {
+        let pair = compared(side("a", a), side("b", b)).pairs.remove(0);
+        let said = said.map(|label| {
+            format!("only {label} recorded slow commits (--why), which cost some of its rate")
+        });
+        assert_eq!(pair.remarks, Vec::from_iter(said), "{a:?} {b:?}");
+        let differs = pair.environment.iter().any(|it| it.what == "slow commits recorded (--why)");
+        assert_eq!(differs, fact, "{a:?} {b:?}");
+    }
+}
+
 /// A side whose steps were measured round after round until `window` rounds were steady, each step in
 /// so many rounds as `rounds` says.
 fn in_rounds(name: &str, window: u32, rounds: [u32; 2]) -> Side {

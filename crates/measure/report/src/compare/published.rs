@@ -1,12 +1,13 @@
 //! Comparisons of a run's shapes with published ones as documents: a table for each, and a record for
 //! each level.
 
-use durio_judge::compare::published::{AgainstPublished, ShapeLevel, TOLERANCE};
+use durio_judge::compare::published::{AgainstPublished, ShapeLevel, ShapeWord, TOLERANCE};
+use durio_judge::summary::{Summary, SummaryFigure, SummaryVerdict};
 use serde::Serialize;
 
 use crate::Report;
 use crate::document::{Cell, Column, Document, Section, Table, both, record};
-use crate::figures::{location_name, percent};
+use crate::figures::{counted, decimal, location_name, percent};
 
 /// Shapes, as they are saved: with a separate schema, because no folder has them.
 #[derive(Debug, Serialize)]
@@ -40,6 +41,58 @@ impl Report for ShownShapes<'_> {
         document.records = Table::records(&shape_columns(), rows);
         document
     }
+
+    fn summary(&self) -> Option<Summary> {
+        let all: Vec<LadderGrowth<'_>> = self.against.iter().filter_map(growth).collect();
+        let first = all.first()?;
+        let is_same =
+            |one: &&LadderGrowth<'_>| (one.levels, one.measured) == (first.levels, first.measured);
+        let same = all.iter().filter(is_same).take(TABLES_MAX);
+        let published: Vec<String> =
+            same.map(|one| format!("{} ({})", decimal(one.published), one.stack)).collect();
+        let more = match all.len() - published.len() {
+            0 => String::new(),
+            more => format!("; {} below", counted(more as u64, "more table")),
+        };
+        let ([from, to], measured) = (first.levels, first.measured);
+        let figure =
+            |label: &str, value| SummaryFigure { label: label.to_owned(), value, unit: "times" };
+        Some(Summary {
+            verdict: SummaryVerdict::Unknown,
+            sentence: format!(
+                "From {from} to {to} operations in flight the rate grows by a factor of {}; published: \
+                 {}{more}",
+                decimal(measured),
+                published.join(" and ")
+            ),
+            headline: vec![figure("measured", measured), figure("published", first.published)],
+            reasons: vec!["published ratios are not a limit".to_owned()],
+        })
+    }
+}
+
+/// Tables that the sentence names.
+const TABLES_MAX: usize = 2;
+
+/// How often the rate of the reference level is reached at the highest level of both tables.
+struct LadderGrowth<'a> {
+    stack: &'a str,
+    /// The lowest and the highest level.
+    levels: [u32; 2],
+    measured: f64,
+    published: f64,
+}
+
+fn growth(against: &AgainstPublished) -> Option<LadderGrowth<'_>> {
+    let levels = against.shape.levels.iter().filter(|level| level.word != ShapeWord::Reference);
+    let compared = levels.filter(|level| level.deviation.is_some());
+    let top = compared.max_by_key(|level| level.level)?;
+    Some(LadderGrowth {
+        stack: &against.table.stack,
+        levels: [against.shape.reference_level?, top.level],
+        measured: top.measured_ratio?,
+        published: top.published_ratio?,
+    })
 }
 
 fn shapes(it: &AgainstPublished) -> Section {

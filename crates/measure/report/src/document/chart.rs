@@ -3,7 +3,11 @@
 //! Builders take series from findings and make a [`Chart`]; long series are reduced to the points
 //! to draw. Pixels, pens and SVG are in `render`.
 
+mod lanes;
+
 use durio_analyse::CurvePoint;
+
+pub use lanes::{LaneChart, LaneKind, LanePiece};
 
 use super::DetailLevel;
 use crate::figures::{bandwidth, decimal, mean_latency, precise, rate_bare, size};
@@ -50,6 +54,7 @@ pub enum Drawing {
     Map(Map),
     Tiles(TileArea),
     Grid(HostGrid),
+    Lanes(LaneChart),
 }
 
 /// Two axes and the area between them.
@@ -263,6 +268,8 @@ pub struct Bar {
     pub name: String,
     /// From, to, in either direction, in the unit of the chart.
     pub spans: Vec<(f64, f64, Colour)>,
+    /// The estimate, where a span is its interval.
+    pub point: Option<f64>,
     /// Stands behind the last span.
     pub text: String,
 }
@@ -270,7 +277,7 @@ pub struct Bar {
 impl Bar {
     /// A bar from zero.
     pub fn new(name: impl Into<String>, value: f64, colour: Colour, text: String) -> Self {
-        Self { name: name.into(), spans: vec![(0.0, value, colour)], text }
+        Self { name: name.into(), spans: vec![(0.0, value, colour)], point: None, text }
     }
 }
 
@@ -375,6 +382,10 @@ impl Chart {
         Self::new(title, Drawing::Grid(grid))
     }
 
+    pub fn lanes(title: impl Into<String>, lanes: LaneChart) -> Self {
+        Self::new(title, Drawing::Lanes(lanes))
+    }
+
     pub fn bars<L: Into<String>>(
         title: impl Into<String>,
         groups: Vec<BarGroup>,
@@ -427,6 +438,9 @@ impl Chart {
             Drawing::Grid(grid) => {
                 legend.extend(grid.letters.iter().map(|(name, colour)| (name.as_str(), *colour)));
             }
+            Drawing::Lanes(lanes) => {
+                legend.extend(lanes.kinds.iter().map(|kind| (kind.name.as_str(), kind.colour)));
+            }
             Drawing::Map(_) => {}
         }
         legend
@@ -437,6 +451,12 @@ impl Chart {
         let Drawing::Plot(panels) = &self.drawing else { return false };
         let mut series = panels.iter().flat_map(|panel| &panel.series);
         series.any(|series| series.name == name && series.style == Style::Dashes)
+    }
+
+    /// Whether pieces of this name are drawn thinner than others.
+    pub fn is_thin(&self, name: &str) -> bool {
+        let Drawing::Lanes(lanes) = &self.drawing else { return false };
+        lanes.kinds.iter().any(|kind| kind.name == name && kind.is_thin)
     }
 
     /// False without a value.
@@ -458,6 +478,9 @@ impl Chart {
             Drawing::Map(map) => !map.cells.is_empty(),
             Drawing::Tiles(tiles) => tiles.areas.iter().any(|(_, tiles)| !tiles.is_empty()),
             Drawing::Grid(grid) => grid.rows.iter().any(|(_, cells)| !cells.is_empty()),
+            Drawing::Lanes(lanes) => {
+                lanes.end > 0 && lanes.lanes.iter().any(|(_, pieces)| !pieces.is_empty())
+            }
         }
     }
 }

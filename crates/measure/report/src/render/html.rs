@@ -12,7 +12,7 @@ use durio_base::{EscapedText, is_hidden, visible_lines};
 use super::svg::{self, ChartSpan};
 use super::{markdown, verdict_tone};
 use crate::Options;
-use crate::document::chart::Chart;
+use crate::document::chart::{Chart, Drawing};
 use crate::document::{
     Block, Card, Cell, DetailLevel, Document, LabelledFact, LayerNode, Section, SectionBody, Table,
     Tone,
@@ -440,12 +440,26 @@ fn figure<'a>(chart: &'a Chart, span: ChartSpan, out: &mut HtmlPage<'a>) -> fmt:
     write!(out, "\n<figure{id}>\n<figcaption>{title}</figcaption>\n<p class=\"legend\">")?;
     for (name, colour) in chart.legend() {
         let dashes = if chart.is_dashed(name) { " dashes" } else { "" };
+        let thin = if chart.is_thin(name) { " thin" } else { "" };
         let key = svg::key(colour);
-        write!(out, "<span class=\"key {key}{dashes}\">{}</span>", EscapedText(name))?;
+        write!(out, "<span class=\"key {key}{dashes}{thin}\">{}</span>", EscapedText(name))?;
+    }
+    if let Drawing::Lanes(_) = &chart.drawing {
+        return lanes(&svg::draw(chart, span), &title, out);
     }
     // The picture's words for a screen reader; the values are in the tables.
     let svg = svg::draw(chart, span).replacen("<svg", &format!("<svg aria-label=\"{title}\""), 1);
     write!(out, "</p>\n<div class=\"plot\">{svg}</div>\n</figure>")
+}
+
+/// Lanes as wide as the page, or wider within the figure: folded elements zoom without a script.
+fn lanes(drawn: &str, title: &EscapedText<'_>, out: &mut HtmlPage<'_>) -> fmt::Result {
+    write!(
+        out,
+        "</p>\n<details class=\"zoom\"><summary>zoom ×4</summary><details class=\"zoom\"><summary>×16\
+         </summary></details></details>\n<div class=\"lanes\" tabindex=\"0\" role=\"group\" \
+         aria-label=\"{title}: arrow keys scroll\"><div>{drawn}</div></div>\n</figure>"
+    )
 }
 
 fn card(card: &Card, out: &mut HtmlPage<'_>) -> fmt::Result {

@@ -117,7 +117,7 @@ fn chart(it: &Chart, level: DetailLevel, out: &mut String) {
             line("", "```\n", out);
             line("", &format!("{}\n", escaped_line(&tile_words(tiles))), out);
         }
-        Drawing::Bars(_) | Drawing::Grid(_) => {}
+        Drawing::Bars(_) | Drawing::Grid(_) | Drawing::Lanes(_) => {}
     }
 }
 

@@ -212,6 +212,9 @@ const UNITS: [(&str, &str, f64); 7] = [
 /// Columns that describe a workload and are labels, though their names end in a unit.
 const CONSTANTS: [&str; 2] = ["block_size_bytes", "read_share"];
 
+/// Columns of times that are not latencies of operations.
+const TIMES: [&str; 5] = ["measured", "idle_before", "slow_commit", "piece_begin", "piece"];
+
 /// The unit with which the name of a family ends.
 fn unit(name: &str) -> Option<&'static str> {
     let mut units = UNITS.iter().map(|(_, base, _)| base.trim_start_matches('_'));
@@ -235,7 +238,7 @@ fn figure(title: &str) -> Option<ColumnMetric> {
         }
         _ => (stem, None),
     };
-    let is_latency = base == "_seconds" && !matches!(stem, "measured" | "idle_before");
+    let is_latency = base == "_seconds" && !TIMES.contains(&stem);
     let words = match (is_latency, stem) {
         (true, "") => "latency".to_owned(),
         (true, stem) if percentile.is_some() => format!("{stem}_latency"),
@@ -282,6 +285,7 @@ mod tests {
         );
         assert_eq!(of("mean_ns"), named("durio_latency_mean_seconds", None, 1e9));
         assert_eq!(of("measured_ns"), named("durio_measured_seconds", None, 1e9));
+        assert_eq!(of("slow_commit_ns"), named("durio_slow_commit_seconds", None, 1e9));
         assert_eq!(of("rate_per_s"), named("durio_rate_per_second", None, 1.0));
         assert_eq!(
             of("bandwidth_bytes_per_s"),

@@ -9,6 +9,7 @@ mod axis;
 mod bars;
 mod grid;
 mod labels;
+mod lanes;
 mod plot;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ pub(super) fn draw(chart: &Chart, span: ChartSpan) -> String {
         Drawing::Map(map) => draw_map(map),
         Drawing::Tiles(tiles) => draw_tiles(tiles),
         Drawing::Grid(grid) => grid::draw(grid),
+        Drawing::Lanes(lanes) => lanes::draw(lanes),
     }
 }
 
@@ -173,6 +175,14 @@ impl SvgSheet {
     fn dot(&mut self, (x, y): (f64, f64), radius: f64, fill: &str) {
         let (x, y) = (short(x), short(y));
         self.add(format_args!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" fill=\"{fill}\"/>"));
+    }
+
+    /// A dot with an edge in the colour of the page, which shows on a bar of any colour.
+    fn point(&mut self, (x, y): (f64, f64), radius: f64) {
+        let (x, y, ink) = (short(x), short(y), hex(Colour::Ink));
+        self.add(format_args!(
+            "<circle class=\"dot ink\" cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" fill=\"{ink}\"/>"
+        ));
     }
 
     fn ring(&mut self, (x, y): (f64, f64), radius: f64, stroke: &str) {

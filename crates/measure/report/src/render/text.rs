@@ -218,7 +218,7 @@ fn chart(chart: &Chart, indent: &str, page: &mut TextPage) {
             }
             page.paragraph(indent, Tone::Note, &tile_words(tiles));
         }
-        Drawing::Bars(_) | Drawing::Grid(_) => {}
+        Drawing::Bars(_) | Drawing::Grid(_) | Drawing::Lanes(_) => {}
     }
 }
 

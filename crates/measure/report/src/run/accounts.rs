@@ -305,7 +305,7 @@ fn time_chart(findings: &Findings) -> Chart {
             (begin, end, colour)
         });
         let (name, text) = (workload_title(findings, workload), mean_latency(shares.mean_ns));
-        Some(Bar { name, spans: spans.to_vec(), text })
+        Some(Bar { name, spans: spans.to_vec(), point: None, text })
     });
     let legend = time_parts(&TimeShares { mean_ns: 0.0, device: 0.0, cpu_wait: 0.0, kernel: 0.0 });
     let legend = legend.map(|(name, _, colour)| (name, colour));

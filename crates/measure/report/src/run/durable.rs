@@ -270,7 +270,7 @@ fn file_modes(found: &DurableFindings) -> Section {
             format!("; {} more device writes per commit", decimal(writes))
         });
         let (method, share) = (method_words(setting), percent(share));
-        let text = format!("{method}: {share} of the rate of the recycled file{more}");
+        let text = format!("{method} reaches {share} of its rate on a recycled file{more}");
         part.fact(layout_word(setting.layout), text);
     }
     part

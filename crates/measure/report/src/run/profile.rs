@@ -91,8 +91,8 @@ pub(super) fn predicted(findings: &Findings, prediction: &PredictionFindings) ->
          durable transaction, with clients on this machine; no reads, checkpoints or replication. Accuracy: \
          durio explain expected",
     );
-    let text = "unless the profile was calibrated here (durio profile calibrate), what the database's software takes \
-                was fitted on other machines";
+    let text = "the database's CPU time was fitted on other machines, unless the profile was calibrated \
+                here: durio profile calibrate";
     section.toned(Tone::Warning, "doubt", text);
     prediction.notes.iter().for_each(|note| section.fact("note", note));
     section.facts(fewer_commits(&prediction.points).map(|text| ("note", text)));

@@ -161,6 +161,7 @@ fn step(at: usize, step: &WaterfallStep) -> Bar {
     Bar {
         name: step.layer.clone(),
         spans: vec![(before, step.total_ns, colour)],
+        point: None,
         text: if at == 0 { mean_latency(step.total_ns) } else { added(step.added_ns) },
     }
 }
@@ -220,5 +221,5 @@ fn one_behind_the_other(name: String, breakdown: &LatencyBreakdown) -> Bar {
             end += mean_ns;
         }
     }
-    Bar { name, spans, text: mean_latency(end) }
+    Bar { name, spans, point: None, text: mean_latency(end) }
 }

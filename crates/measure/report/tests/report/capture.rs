@@ -57,8 +57,8 @@ fn the_sizes_of_a_cell_are_shares_of_all_writes_in_every_format() {
         let text = written(format, &findings);
         // A page has itself as Markdown at its end.
         let text = text.split("id=\"markdown\"").next().unwrap();
-        let (cell, rest) = ("512 B 25.0 %, 4k 25.0 %, 2 more", "50.0 %");
-        // Of the file, and of the device; in a text the first takes two lines.
+        let (cell, rest) = ("512 B 25.0 %, 4k 25.0 %, 2", "more 50.0 %");
+        // Once for the file, once for the device; in a text the first takes two lines.
         assert_eq!(text.matches(cell).count(), 2, "{format}: {text}");
         assert_eq!(text.matches(rest).count(), 2, "{format}: {text}");
         let mix = "512 B 25.0 %, 4k 25.0 %, 8k 25.0 %, 16k 25.0 %";

@@ -108,6 +108,7 @@ fn capture() -> CaptureFindings {
             lost_requests: 0,
         },
         replay: None,
+        why: None,
         beside: None,
     }
 }
@@ -124,7 +125,7 @@ fn a_captured_file_has_its_own_figures() {
             "durable",
             "new bytes per sync",
             "threads",
-            "syncs at once",
+            "parallel syncs",
         ],
         [
             "wal/log",
@@ -237,7 +238,7 @@ fn the_details_of_a_captured_file_are_its_own() {
             ("between syncs", "8k 72.0 %, 16k 28.0 % by bytes"),
             ("time of a sync", "p50 112 µs, p99 212 µs"),
             ("from sync to sync", "p50 312 µs, p99 412 µs"),
-            ("who syncs", "23 threads; at most 43 at once, 62 began while another was under way"),
+            ("who syncs", "23 threads; at most 43 syncs in parallel, 62 started during another"),
             ("failed calls", "92"),
         ],
     );
@@ -357,7 +358,7 @@ const BESIDE_ROWS: [[&str; 4]; 11] = [
     ["in writes of 8k", "3 KiB", "9 KiB", "1.03"],
     ["syncs and durable writes/s", "4096", "12288", "1.04"],
     ["threads that sync a file", "5120", "15360", "1.05"],
-    ["syncs of a file at once", "6144", "18432", "1.06"],
+    ["parallel syncs of a file", "6144", "18432", "1.06"],
     ["time of a sync, p50", "7.17 µs", "21.5 µs", "1.07"],
     ["time of a sync, p99", "8.19 µs", "24.6 µs", "1.08"],
     ["writes of devices/s", "9216", "27648", "1.09"],

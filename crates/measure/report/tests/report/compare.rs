@@ -99,6 +99,7 @@ pub(crate) fn step(name: &str) -> StepComparison {
             figure(FigureName::P99, [412_000.0, 415_000.0], SideWord::Undecided),
         ],
         curves: [vec![curve(1)], vec![curve(2), curve(3)]],
+        rates: Default::default(),
     }
 }
 
@@ -146,7 +147,7 @@ fn the_terminal_says_what_differs_and_by_how_much() {
         "WORSE",
         "undecided scan is missing in B",
         "ok B against A: scan: p99 worse by 2.0 % at most",
-        "About 12 runs of each side would decide:",
+        "About 12 runs of each side would decide.",
         "seed 1",
         "5 or more per side",
         "The margin is 5.0 % (--threshold)",
@@ -168,7 +169,7 @@ fn every_effect_stands_beside_its_word_under_the_labels_of_the_sides() {
         figure(FigureName::Rate, [399.0, 11_900.0], SideWord::NoInterval),
         figure(FigureName::P99, [2_000_000.0, 3_000.0], SideWord::Undecided),
     ];
-    step.figures[0].reason = Some("one run per side gives no interval between runs".into());
+    step.figures[0].reason = Some("one run per side does not show how much runs vary".into());
     let mut close = self::step("scan");
     close.figures = vec![
         figure(FigureName::Rate, [1000.0, 1010.0], SideWord::NoDifference),
@@ -183,7 +184,7 @@ fn every_effect_stands_beside_its_word_under_the_labels_of_the_sides() {
         assert_eq!(short.titles[..6], titles, "{format}");
         let [rate, p99] = [3, 6].map(|at| [&*short.rows[0][at], &*short.rows[1][at]]);
         // The step with a difference comes first.
-        assert_eq!(rate, ["+1.0 % no difference", "29.8 × no interval"], "{format}");
+        assert_eq!(rate, ["+1.0 % no difference", "29.8 ×"], "{format}");
         assert_eq!(p99, ["+99.0 % slower", "÷ 667 undecided"], "{format}");
         // A single run's blocks are no interval.
         let all = &tables[1];
@@ -221,7 +222,7 @@ fn the_lines_of_a_gate_that_do_not_fit_are_counted() {
     write(Format::Text, &comparison, &Options::default(), &mut page).unwrap();
     let page = String::from_utf8(page).unwrap();
     assert!(page.contains("step-2:") && !page.contains("step-3:"), "{page}");
-    assert!(page.contains("11 more; --verbose lists them"), "{page}");
+    assert!(page.contains("14 in all; --verbose lists every one"), "{page}");
     assert!(written(Format::Text, &comparison).contains("step-13:"));
 }
 
@@ -238,7 +239,7 @@ fn facts_of_the_machines_that_do_not_fit_are_counted() {
     write(Format::Text, &comparison, &Options::default(), &mut page).unwrap();
     let page = String::from_utf8(page).unwrap();
     assert!(page.contains("differs  fact-2 1 → 2\n") && !page.contains("fact-3"), "{page}");
-    assert!(page.contains("differs  18 more facts; --verbose lists them"), "{page}");
+    assert!(page.contains("differs  21 facts in all; --verbose lists every one"), "{page}");
     assert!(page.lines().count() <= 30, "{}: {page}", page.lines().count());
     assert!(written(Format::Text, &comparison).contains("fact-20 1 → 2"));
 }
@@ -292,7 +293,7 @@ fn many_steps_are_one_table_in_the_terminal() {
     let page = String::from_utf8(page).unwrap();
     assert!(page.contains("step-0 ") && !page.contains("p50"), "{page}");
     assert!(page.lines().count() <= 30, "{page}");
-    assert!(page.contains("494 more steps and all results with their intervals: "), "{page}");
+    assert!(page.contains("all 500 steps and results with their intervals: "), "{page}");
     let first = page.lines().filter_map(|line| line.split_whitespace().next());
     let shown: Vec<&str> = first.filter(|word| word.starts_with("step-")).collect();
     let expected = differing.into_iter().chain(0..4).map(|number| format!("step-{number}"));
@@ -314,6 +315,60 @@ fn a_page_begins_with_the_ratio_of_each_result_and_its_interval() {
     assert_eq!(bars(&page, title), expected);
     let (first, _) = page.split_once("<section").unwrap();
     assert!(first.contains(title), "{first}");
+    // A point where there is an interval: 6480 / 7120 of 630 pixels for the baseline.
+    assert_eq!(first.matches("<circle class=\"dot ink\" cx=\"573.4\"").count(), 1, "{first}");
+    assert_eq!(first.matches("<circle").count(), 1, "{first}");
+}
+
+#[test]
+fn a_page_and_its_copy_have_names_in_place_of_this_machine_s_paths() {
+    let mut comparison = comparison(vec![step("commit")]);
+    let pair = &mut comparison.pairs[0];
+    for (at, side) in ["fast", "slow"].into_iter().enumerate() {
+        comparison.sides[at].source = format!("/home/ann/runs/{side}");
+        pair.steps[0].locations[at] = format!("/mnt/{side}");
+    }
+    pair.environment[0] = Difference {
+        what: "location".into(),
+        baseline: "/mnt/fast".into(),
+        other: "/mnt/slow".into(),
+    };
+    pair.only_baseline = vec!["scan at /mnt/fast".into()];
+    let gate = comparison.gate.as_mut().unwrap();
+    gate.regressions[0] = "commit at /mnt/fast against /mnt/slow: rate".into();
+    let measure = "durio compare /mnt/fast /mnt/slow --pairs 12";
+    comparison.answer.command = Some(measure.into());
+    for format in [Format::Html, Format::Markdown] {
+        let page = written(format, &comparison);
+        for path in ["/home", "/mnt", measure] {
+            assert!(!page.contains(path), "{path}: {page}");
+        }
+        let names = ["fast: 1 run", "fast → slow", "commit at fast against slow", "scan at fast"];
+        for name in names {
+            assert!(page.contains(name), "{name}: {page}");
+        }
+        assert!(page.contains("About 12 runs of each side would decide."), "{page}");
+    }
+    // The terminal is on the machine that has the paths, and programs open them.
+    assert!(written(Format::Text, &comparison).contains(measure));
+    assert!(written(Format::Json, &comparison).contains("/home/ann/runs/slow"));
+    assert!(written(Format::Csv, &comparison).contains("/mnt/slow"));
+}
+
+#[test]
+fn rates_of_one_workload_are_laid_over_each_other_and_of_different_ones_not() {
+    let title = "<figcaption>commit rate over time, a line per repeat";
+    let mut same = step("commit");
+    same.different_workload = false;
+    let line =
+        |rate: f64| -> Vec<(f64, f64)> { (0..200).map(|at| (f64::from(at) + 0.5, rate)).collect() };
+    same.rates = [vec![line(100.0)], vec![line(250.0), line(260.0)]];
+    let page = written(Format::Html, &comparison(vec![same.clone()]));
+    assert!(page.contains(title), "{page}");
+    let legend = "<span class=\"key first\">A</span><span class=\"key second dashes\">B</span>";
+    assert_eq!(page.matches(legend).count(), 2, "latencies and rates");
+    same.different_workload = true;
+    assert!(!written(Format::Html, &comparison(vec![same])).contains(title));
 }
 
 #[test]
@@ -341,6 +396,12 @@ fn an_interval_is_drawn_up_to_twice_the_longer_bar_and_cut_beyond() {
     assert_eq!(drawn(-0.5, Some([-0.6, 30.0])).0, at_the_bound);
     assert_eq!(drawn(-0.5, Some([-0.6, 0.2])).0, [[0.0, 525.0], [0.0, 210.0], [210.0, 420.0]]);
     assert_eq!(drawn(0.5, None).0, [[0.0, 420.0], [0.0, 630.0]]);
+    // The blocks of a single run are not an interval.
+    let mut single = step("commit");
+    single.figures = vec![figure(FigureName::Rate, [100.0, 150.0], SideWord::NoInterval)];
+    let page = written(Format::Html, &comparison(vec![single]));
+    let title = "B as a multiple of A: longer is better for rates, shorter for latencies";
+    assert_eq!(bars(&page, title), ["commit, rate", "1", "1.5"]);
 }
 
 #[test]
@@ -468,4 +529,35 @@ fn shapes_are_ratios_in_every_format_but_fios() {
         assert!(text.contains("alike") && text.contains("reference"), "{text}");
     }
     assert_eq!(to(Format::FioJson).unwrap_err().kind(), std::io::ErrorKind::Unsupported);
+}
+
+#[test]
+fn shapes_begin_with_the_growth_to_the_highest_common_level() {
+    let points = |rates: &[(u32, f64)]| -> Vec<RatePoint> {
+        rates.iter().map(|(level, rate)| RatePoint { level: *level, rate: *rate }).collect()
+    };
+    let against = |stack: &str, rates: &[(u32, f64)]| {
+        let mut table = published::tables().unwrap().remove(0);
+        (table.stack, table.points) = (stack.to_owned(), points(rates));
+        let measured = points(&[(1, 10.0), (4, 20.0), (16, 30.0)]);
+        let shape = shape(&measured, &table.points, TOLERANCE);
+        AgainstPublished { location: String::new(), block_size_bytes: 4096, table, shape }
+    };
+    let mut all = vec![
+        against("md", &[(1, 100.0), (4, 250.0), (8, 900.0)]),
+        against("zfs", &[(1, 100.0), (4, 150.0)]),
+    ];
+    let first_line = |against: &[AgainstPublished]| {
+        let (shown, mut out) = (ShownShapes::new(against), Vec::new());
+        let options = Options { width: 200, ..Options::default() };
+        write(Format::Text, &shown, &options, &mut out).unwrap();
+        String::from_utf8(out).unwrap().lines().next().unwrap().to_owned()
+    };
+    let said = "From 1 to 4 operations in flight the rate grows by a factor of 2; published: 2.5 (md) \
+                and 1.5 (zfs)";
+    assert_eq!(first_line(&all), said);
+    // Of another level, and one more than the sentence names.
+    all.push(against("xfs", &[(1, 100.0), (16, 300.0)]));
+    all.push(against("lvm", &[(1, 100.0), (4, 200.0)]));
+    assert_eq!(first_line(&all), format!("{said}; 2 more tables below"));
 }

@@ -46,7 +46,10 @@ fn every_question_has_its_answer_in_the_text() {
     said("Sizes by writers", "limited by");
     said("Shared syncs", "÷ N");
     said("Flush slope", "flat fdatasync direct");
-    said("Group commit", "gain 8 committers with records of 8 KiB: 5.2 × the commits");
+    said(
+        "Group commit",
+        "gain 8 committers commit 5.2 × as often by sharing syncs (records of 8 KiB)",
+    );
     said("Commit delay", "advised 64 committers: a delay of 50 µs: 30.0 % more commits");
     said("What was left out", "left out writers on devices: no device was named");
     assert!(missing.is_empty(), "{missing:#?} in {text}");
@@ -90,8 +93,8 @@ fn a_screen_of_a_whole_study_has_each_answer_and_its_doubts_in_a_line() {
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines.len() <= 30, "{}:\n{text}", lines.len());
     let first = lines.iter().position(|line| line.starts_with("file modes")).unwrap();
-    let said =
-        "file modes    preallocated: fdatasync buffered: 65.3 % of the rate of the recycled file";
+    let said = "file modes    preallocated: fdatasync buffered reaches 65.3 % of its rate on a \
+                recycled file";
     assert_eq!(lines[first], said);
     let time = "time          95 µs by o_dsync: device 41 %, waiting for a CPU 22 %, filesystem and \
                 kernel 37 %";

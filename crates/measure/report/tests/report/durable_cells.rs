@@ -310,9 +310,9 @@ fn a_file_mode_has_its_own_figures_and_its_share_of_the_recycled_file() {
     assert_table(&found, &expected);
     let text = in_full(Format::Text, &found);
     for line in [
-        "fdatasync direct: 51.0 % of the rate of the recycled file; 1.6 more device writes per commit",
-        "fdatasync direct: 52.0 % of the rate of the recycled file; 2.6 more device writes per commit",
-        "fdatasync direct: 53.0 % of the rate of the recycled file; 3.6 more device writes per commit",
+        "fdatasync direct reaches 51.0 % of its rate on a recycled file; 1.6 more device writes per commit",
+        "fdatasync direct reaches 52.0 % of its rate on a recycled file; 2.6 more device writes per commit",
+        "fdatasync direct reaches 53.0 % of its rate on a recycled file; 3.6 more device writes per commit",
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }

@@ -9,7 +9,7 @@ use durio_report::document::{Cell, DetailLevel, Section, SectionBody, Table};
 
 use crate::campaign::CAMPAIGN;
 use crate::stack_sample::Runs;
-use crate::{compare, durable_sample, poster, prediction_cells, profile, sample};
+use crate::{compare, durable_sample, poster, prediction_cells, profile, sample, why_cells};
 
 fn terms_of_table(table: &Table, terms: &mut BTreeSet<String>) {
     let shown = table.columns_up_to(DetailLevel::Summary);
@@ -69,6 +69,7 @@ fn every_label_column_and_judgement_of_a_first_screen_has_an_explanation() {
         ("predict", terms(&prediction_cells::predicted(), &[])),
         ("profile", terms(&profile::findings(), &[])),
         ("campaign", terms(&*CAMPAIGN, &sections)),
+        ("why", terms(&why_cells::many(), &[])),
         ("compare", terms(&comparison, &["A", "B"])),
         ("stack bench", terms(&Runs::new().findings(None), &["xfs"])),
     ];

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::browser::{printed_pages, visit};
 use crate::campaign::CAMPAIGN;
-use crate::{compare, fleet_sample, poster, sample, written};
+use crate::{compare, fleet_sample, poster, sample, why_cells, written};
 
 /// The page in frames of these widths: a window is never as narrow as a telephone.
 const WIDTHS: [u32; 2] = [390, 1280];
@@ -115,6 +115,7 @@ fn labels_are_apart_and_the_first_picture_is_on_the_first_screen() {
         ("two places", written(Format::Html, &sample::two_locations())),
         ("campaign", written(Format::Html, &CAMPAIGN)),
         ("compare", comparison),
+        ("why", crate::cells::in_full(Format::Html, &why_cells::many())),
         ("fleet", fleet(&fleet_sample::fleet(8))),
         ("troubled fleet", fleet(&fleet_sample::troubled(300))),
     ];

@@ -50,6 +50,7 @@ mod text;
 mod times;
 mod unique_sample;
 mod watch_cells;
+mod why_cells;
 
 use durio_analyse::{Findings, OperationFindings};
 use durio_base::Nanos;

@@ -106,6 +106,7 @@ fn at_locations(locations: &[&str], intervals: u64) -> Findings {
         prediction: None,
         predicted: Vec::new(),
         durable: None,
+        why: None,
         verdicts: locations.iter().flat_map(|place| verdicts(place)).collect(),
         placements: Vec::new(),
         signals: signals(),

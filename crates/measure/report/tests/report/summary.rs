@@ -327,7 +327,7 @@ fn of_several_databases_the_first_has_its_commits_in_the_sentence_and_slow_ones_
     let slower = [(8, 600.0, 10_000_000)];
     let slowest = [(8, 500.0, 30_000_000)];
     let all = [("redis", &slow[..]), ("etcd", &slower[..]), ("sqlite-wal", &slowest[..])];
-    let why = "but p99 of commits is slow (from 10 ms on) with etcd (10 ms) and SQLite (30 ms).";
+    let why = "but commits are slow (p99 of 10 ms or more) with etcd (10 ms) and SQLite (30 ms).";
     let said = format!("Caution: Redis about 700 commits/s with 8 clients, p99 10 ms, {why}");
     assert_eq!(sentence(&predicted(&all)), said);
     // Of several locations the comparison is the answer.

@@ -208,8 +208,8 @@ fn two_places_have_their_ratio_and_the_command_that_gives_it_an_interval() {
     commit(&mut findings, "/dev/vdb", 11_900.0);
     findings.run.command =
         ["durio", "check", "--quick", "/srv/db", "/dev/vdb"].map(str::to_owned).to_vec();
-    let said = "B is 30 × A: 11.9 k against 399 commits/s (commit); one run of each gives no \
-                interval between runs";
+    let said = "B is 30 × A: 11.9 k against 399 commits/s (commit); one run of each does not show \
+                how much runs vary";
     let text = at_width(&findings, 200);
     let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(in_one_line.matches(said).count(), 1, "{text}");

@@ -8,6 +8,7 @@ use durio_record::Latency;
 use durio_report::{Format, Options, ShownRuns, WatchedLocation, WatchedProbe, write};
 
 use crate::cells::{assert_csv, assert_table, grids, in_full, panels};
+use crate::why_cells;
 
 /// A watcher of two places, of which *n*00 000 µs are the latencies.
 fn watched() -> WatchedProbe {
@@ -85,6 +86,47 @@ fn the_page_of_a_watcher_has_the_probes_of_each_place() {
     WatchedProbe { every, ..watched() }.write_page(&mut page).unwrap();
     let page = String::from_utf8(page).unwrap();
     assert_eq!(grids(Format::Html, &page)[0].rows[0][1], "2026-11-27 11:20");
+}
+
+#[test]
+fn explained_commits_of_probes_are_the_latest_hundred_with_the_time_of_each_cause() {
+    let mut watched = watched();
+    let [first, second] = &mut watched.locations[..] else { panic!() };
+    for minute in 10..50 {
+        let started = format!("2026-11-27T11:{minute}:30.250Z");
+        first.slow.add(&started, &why_cells::many().calls[..3]);
+    }
+    second.slow.add("2026-11-27T12:10:30Z", &[]);
+    assert_eq!(first.slow.commits.len(), 100);
+    let oldest = &first.slow.commits[99];
+    assert_eq!((oldest.0.as_str(), oldest.1.latency_ns), ("2026-11-27T11:16:30.250Z", 210_000_000));
+    let mut page = Vec::new();
+    watched.write_page(&mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    let tables = grids(Format::Html, &page);
+    let titles = ["probe (UTC)", "latency", "cause", "share", "what it did"];
+    let table = tables.iter().find(|table| table.titles == titles).unwrap();
+    let row = |latency: &'static str, sentence: &'static str| {
+        ["2026-11-27 11:49:30", latency, "journal-commit", "75.0 %", sentence]
+    };
+    assert_eq!(table.rows[0], row("210 ms", "waited 210 ms for the journal commit"));
+    assert_eq!(table.rows[1], row("90 ms", "waited 90 ms for the journal commit"));
+    assert_eq!(table.rows.len(), 100);
+    assert_eq!(page.matches("<figcaption>Timeline of call ").count(), 20);
+    assert!(page.contains("/srv/a: slow commits") && !page.contains("/srv/b: slow commits"));
+    let mut text = Vec::new();
+    watched.write_metrics(&mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let slow = text.lines().filter(|line| line.starts_with("durio_slow_commit_seconds_total"));
+    // Of each call of 210, 90 and 80 ms, 2 ms had another cause; 40 probes.
+    let line = |cause: &str, value: &str| {
+        let name = "durio_slow_commit_seconds_total";
+        format!("{name}{{location=\"/srv/a\",cause=\"{cause}\"}} {value}")
+    };
+    let expected = [line("journal-commit", "14.96"), line("processor-taken", "0.24")];
+    assert_eq!(slow.collect::<Vec<_>>(), expected);
+    assert!(text.contains("# TYPE durio_slow_commit_seconds counter\n"), "{text}");
+    assert!(text.contains("# UNIT durio_slow_commit_seconds seconds\n"), "{text}");
 }
 
 #[test]

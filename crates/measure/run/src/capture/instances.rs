@@ -1,17 +1,15 @@
-//! The two trace instances of a capture, and tracefs if it is not mounted.
+//! The two trace instances of a capture.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use durio_observe::{
-    CallRole, CaptureEnd, CaptureEventKind, CaptureFormats, CapturedDevice, SubBuffer,
-    TRACED_CALLS, find_tracefs, threads_of,
+    CallRole, CaptureEnd, CaptureEventKind, CaptureFormats, CapturedDevice, SubBuffer, TRACED_CALLS,
 };
-use rustix::io::Errno;
 
-use crate::tracefs::{TraceInstance, detached_mount, device_filter, remove_dead_in};
+use crate::trace_files::{TraceFiles, event_text, read_pages, trace_also, trace_only};
+use crate::tracefs::{TraceInstance, device_filter, remove_dead_in};
 
 /// Events that each processor's buffer can hold between two looks.
 const EVENTS: u64 = 80_000;
@@ -27,7 +25,7 @@ pub(super) struct RawEvent {
 #[derive(Debug)]
 pub(super) struct Tracing {
     // First, because an instance cannot be removed while one of its files is open.
-    buffers: Vec<File>,
+    buffers: Vec<(u32, File)>,
     calls: TraceInstance,
     requests: Option<TraceInstance>,
     formats: CaptureFormats,
@@ -35,86 +33,6 @@ pub(super) struct Tracing {
     // Last, because the instances are below it.
     _mount: Option<OwnedFd>,
 }
-
-/// The tracing files; if tracefs is not mounted, a private mount that ends with this process.
-#[derive(Debug)]
-pub(super) struct TraceFiles {
-    path: PathBuf,
-    layout: SubBuffer,
-    mount: Option<OwnedFd>,
-}
-
-/// As any of the doors to tracefs is shut to others than root.
-const NO_PERMISSION: &str =
-    "no permission to trace the kernel: durio capture needs root (sudo durio capture …)";
-
-impl TraceFiles {
-    /// Finds them; the error text names the missing part.
-    pub(super) fn open(root: &Path) -> Result<Self, String> {
-        let (path, mount) = match find_tracefs(root) {
-            Some(path) => (path, None),
-            None => {
-                let mount = detached_mount().map_err(mount_refused)?;
-                (PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd())), Some(mount))
-            }
-        };
-        let layout = SubBuffer::parse(&event_text(&path, "header_page")?)
-            .ok_or("the format of the kernel's events/header_page is unknown")?;
-        Ok(Self { path, layout, mount })
-    }
-}
-
-/// Removes the instances of dead captures, also where tracefs was mounted for a capture alone; gives their
-/// folders, as they are called where tracefs is mounted.
-///
-/// # Errors
-/// If this process may not see them.
-pub fn remove_dead_captures(root: &Path) -> Result<Vec<PathBuf>, String> {
-    let files = TraceFiles::open(root)?;
-    let removed = remove_dead_in(&files.path, root);
-    let names = removed.iter().filter_map(|folder| folder.file_name());
-    Ok(names.map(|name| Path::new("/sys/kernel/tracing/instances").join(name)).collect())
-}
-
-fn mount_refused(error: Errno) -> String {
-    match error {
-        Errno::PERM | Errno::ACCESS => NO_PERMISSION.to_owned(),
-        Errno::NODEV => {
-            "this kernel has no tracefs (CONFIG_FTRACE, CONFIG_FTRACE_SYSCALLS)".to_owned()
-        }
-        // Kernels before 5.2 mount by a path alone.
-        error => format!(
-            "tracefs is not mounted and cannot be ({error}); as root: mount -t tracefs tracefs \
-             /sys/kernel/tracing"
-        ),
-    }
-}
-
-/// A text of the folder `events`.
-fn event_text(tracefs: &Path, place: &str) -> Result<String, String> {
-    let path = tracefs.join("events").join(place);
-    read_text(&path).map_err(|error| match error.kind() {
-        ErrorKind::PermissionDenied => NO_PERMISSION.to_owned(),
-        _ => format!("this kernel does not show '{}': {error}", path.display()),
-    })
-}
-
-/// The text of a file of the kernel, which gives some (`header_page`) by the first read alone.
-fn read_text(path: &Path) -> std::io::Result<String> {
-    let mut file = File::open(path)?;
-    let mut text = Vec::with_capacity(TEXT_BYTES);
-    let mut part = vec![0; TEXT_BYTES];
-    loop {
-        let length = file.read(&mut part)?;
-        if length == 0 {
-            return Ok(String::from_utf8_lossy(&text).into_owned());
-        }
-        text.extend_from_slice(part.get(..length).unwrap_or_default());
-    }
-}
-
-/// Longer than a format, which has at most a page.
-const TEXT_BYTES: usize = 16 << 10;
 
 impl Tracing {
     pub(super) fn begin(
@@ -128,9 +46,7 @@ impl Tracing {
         let reads = |place: &str| event_text(&tracefs, place);
         let mut formats = CaptureFormats::default();
         let (calls, _) = TraceInstance::make(&tracefs, root, &["mono"], EVENTS)?;
-        // Before its list is written, so that processes forked in between are on it.
-        let _ = calls.set("options/event-fork", "1");
-        calls.set("set_event_pid", &all_threads(root, processes))?;
+        trace_only(&calls, root, processes)?;
         let mut switched = 0;
         for name in call_events() {
             // Not every machine has every call (open and creat are older ones).
@@ -162,29 +78,15 @@ impl Tracing {
 
     /// Watches these processes too.
     pub(super) fn also(&self, root: &Path, processes: &[u32]) -> Result<(), String> {
-        let known = self.calls.reads("set_event_pid").unwrap_or_default();
-        let known: Vec<&str> = known.split_whitespace().collect();
-        let all = all_threads(root, processes);
-        let new: Vec<&str> =
-            all.split_whitespace().filter(|event| !known.contains(event)).collect();
-        if new.is_empty() { Ok(()) } else { self.calls.add("set_event_pid", &new.join(" ")) }
+        trace_also(&self.calls, root, processes)
     }
 
     /// Takes the contents of the buffers, each processor's in order.
     pub(super) fn read(&self, into: &mut Vec<RawEvent>) -> Result<(), String> {
-        let mut page = vec![0; self.layout.size];
-        for mut buffer in &self.buffers {
-            loop {
-                match buffer.read(&mut page) {
-                    Ok(0) => break,
-                    Ok(length) => self.decode(&page[..length], into),
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    Err(error) => return Err(format!("cannot read the trace: {error}")),
-                }
-            }
-        }
-        Ok(())
+        read_pages(&self.buffers, self.layout, &mut |_, page| {
+            self.decode(page, into);
+            true
+        })
     }
 
     fn decode(&self, page: &[u8], into: &mut Vec<RawEvent>) {
@@ -211,11 +113,6 @@ impl Tracing {
         (end.lost_calls, end.lost_requests) =
             (lost(Some(&self.calls)), lost(self.requests.as_ref()));
     }
-}
-
-fn all_threads(root: &Path, processes: &[u32]) -> String {
-    let threads = processes.iter().flat_map(|process| threads_of(root, *process));
-    threads.map(|thread| thread.to_string()).collect::<Vec<_>>().join(" ")
 }
 
 fn call_events() -> Vec<String> {

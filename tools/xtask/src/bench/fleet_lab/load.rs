@@ -2,7 +2,8 @@
 //!
 //! Coordinator and nats-server are the real programs. The hosts are threads of this process with the
 //! state machine of the real agent, and runs that do nothing; a script in the place of ssh hands over
-//! their keys. Each tells its figures once a second, of two streams, as a run does.
+//! their keys. Each tells its figures once a second, of two streams, as a run does, and asks the bus for
+//! a sign of life as the agent's client does. What ssh takes for tunnels is not measured.
 
 mod agent;
 mod wire;
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use durio_agree::sign::SigningKey;
 use durio_record::fleet::HostState;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
@@ -148,6 +149,9 @@ fn load(
     eprintln!("measuring for {} s", arguments.seconds);
     thread::sleep(Duration::from_secs(u64::from(arguments.seconds)));
     let (after, seconds) = (read()?, since.elapsed().as_secs_f64());
+    let known = states(&folder.join("campaign"));
+    let has_ended = known.values().any(|found| found.contains(&HostState::Ended));
+    ensure!(!has_ended, "runs ended before they had been measured for {seconds:.1} s");
     let per_second = |at: usize| (after[at] - before[at]) / seconds;
     let [coordinator, bus] = [0, 1].map(|at| 100.0 * per_second(at));
     let megabytes = per_second(2) / 1e6;
@@ -156,6 +160,7 @@ fn load(
     let states = states(&folder.join("campaign"));
     let collected = states.values().filter(|found| found.last() == Some(&HostState::Collected));
     let missing = hosts as usize - collected.count().min(hosts as usize);
+    let lost = states.values().filter(|found| found.contains(&HostState::Lost)).count();
     println!("- measured for {seconds:.1} s while all ran; exit code {:?}", ended.code);
     println!("- hosts in the end: {}\n", summary(&states));
     let rows = [[
@@ -164,9 +169,18 @@ fn load(
         format!("{coordinator:.1}"),
         format!("{bus:.1}"),
         format!("{megabytes:.2}"),
+        lost.to_string(),
         missing.to_string(),
     ]];
-    let header = ["hosts", "joined, s", "coordinator, % of a core", "bus, %", "MB/s", "missing"];
+    let header = [
+        "hosts",
+        "joined, s",
+        "coordinator, % of a core",
+        "bus, %",
+        "MB/s",
+        "lost once",
+        "missing",
+    ];
     figures::print_table(&header, rows);
     let [cpu_max, rate_max] = if hosts <= FEW_HOSTS { LIMITS_FEW } else { LIMITS_MANY };
     let goals = vec![
@@ -225,12 +239,15 @@ impl Agents {
 
     /// Starts the agents whose invitations have come.
     fn start_invited(&mut self) {
+        let folder = self.folder.join("joined");
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let come: BTreeSet<String> =
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         for (name, key) in &self.keys {
-            let path = self.folder.join("joined").join(name);
-            if self.joined.contains(name) || !path.is_file() {
+            if self.joined.contains(name) || !come.contains(name) {
                 continue;
             }
-            let text = fs::read_to_string(&path).unwrap_or_default();
+            let text = fs::read_to_string(folder.join(name)).unwrap_or_default();
             let Some(agent) = invited(name, key, &text) else { continue };
             let run = self.run.clone();
             let thread = thread::Builder::new().stack_size(STACK_BYTES);

@@ -2,71 +2,43 @@
 
 use std::collections::BTreeMap;
 
-use durio_record::fleet::{Barrier, CampaignPolicy, LostPolicy};
+use durio_record::fleet::Barrier;
 
 use super::*;
-use crate::coordinator::{CampaignLimits, CoordinatorConfig, CoordinatorEffect, CoordinatorInput};
-use crate::message::{HostIdentity, HostStatus, PROTOCOL};
+use crate::coordinator::{CoordinatorEffect, CoordinatorInput};
+use crate::message::PROTOCOL;
 use crate::region::HostWord;
+use crate::tests::{OneWord, config, signed};
 
-const CAMPAIGN: &str = "00112233445566778899aabbccddeeff";
 const MS: u64 = 1_000_000;
 /// The clocks of relays, less the coordinator's.
 const AHEAD_MS: u64 = 5_000;
 
-/// Takes the word "signed" for a signature.
-struct Words;
-
-impl Verify for Words {
-    fn is_signed(&self, _: &str, _: &[u8], signature: &str) -> bool {
-        signature == "signed"
-    }
-}
-
 /// Host a is behind r1, and b behind r2.
 fn machine() -> CoordinatorMachine {
     let region = |relay: &str, host: &str| (relay.to_owned(), vec![host.to_owned()]);
-    let policy = CampaignPolicy {
-        barrier: Barrier::Start,
-        lost: LostPolicy::GoOn,
-        hosts_min: 1,
-        repeats: 1,
-        shared: false,
-    };
-    let config = CoordinatorConfig {
-        campaign: CAMPAIGN.to_owned(),
-        version: "0.1.0".to_owned(),
-        hosts: ["a", "b"].map(str::to_owned).to_vec(),
-        relays: vec![region("r1", "a"), region("r2", "b")],
-        policy,
-        spec: "spec".to_owned(),
-        limits: CampaignLimits::default(),
-        fault: None,
-    };
+    let mut config = config(&["a", "b"]);
+    config.relays = vec![region("r1", "a"), region("r2", "b")];
+    (config.policy.barrier, config.policy.shared) = (Barrier::Start, false);
     CoordinatorMachine::new(config, Nanos::from_secs(10))
-}
-
-fn signed(sender: &str, sequence: u64, body: Body) -> BusMessage {
-    let signature = Some("signed".to_owned());
-    BusMessage { signature, ..BusMessage::new(CAMPAIGN, sender, (1, sequence), body) }
 }
 
 fn hear(machine: &mut CoordinatorMachine, time_ms: u64, host: &str, message: BusMessage) {
     let input = CoordinatorInput::Message { host: host.to_owned(), message };
-    machine.handle(Nanos::from_millis(time_ms), input, &Words);
+    machine.handle(Nanos::from_millis(time_ms), input, &OneWord);
 }
 
 /// Ticks up to `until`, and relays answer each question after 2 ms. Returns all other messages.
 fn run(machine: &mut CoordinatorMachine, from_ms: u64, until_ms: u64) -> Vec<(String, BusMessage)> {
     let mut sent = Vec::new();
     for time in (from_ms..until_ms).step_by(20) {
-        for effect in machine.handle(Nanos::from_millis(time), CoordinatorInput::Tick, &Words) {
+        for effect in machine.handle(Nanos::from_millis(time), CoordinatorInput::Tick, &OneWord) {
             let CoordinatorEffect::Send { to: Recipient::Host(to), message } = effect else {
                 continue;
             };
             if let Body::Probe { nonce, .. } = message.body {
                 let at_ns = (time + 1 + AHEAD_MS) * MS;
-                let answer = signed(&to, 1, Body::Answer { nonce, at_ns });
+                let answer = signed(&to, (1, 1), Body::Answer { nonce, at_ns });
                 hear(machine, time + 2, &to, answer);
             } else {
                 sent.push((to, message));
@@ -81,29 +53,13 @@ fn stay_awake(machine: &mut CoordinatorMachine, from_ms: u64, until_ms: u64) {
     for time in (from_ms..until_ms).step_by(500) {
         let (host, protocol) = ("a stranger".to_owned(), PROTOCOL);
         let input = CoordinatorInput::OtherProtocol { host, protocol };
-        machine.handle(Nanos::from_millis(time), input, &Words);
+        machine.handle(Nanos::from_millis(time), input, &OneWord);
     }
 }
 
 fn status(host: &str) -> BusMessage {
-    let machine = HostIdentity {
-        machine_id: format!("machine of {host}"),
-        boot_id: "b1".to_owned(),
-        version: "0.1.0".to_owned(),
-    };
-    let status = HostStatus {
-        state: HostState::Joined,
-        at_ns: 0,
-        machine,
-        plan: None,
-        waiting: None,
-        ordered: None,
-        started: None,
-        quiet: None,
-        run: None,
-        reason: None,
-    };
-    signed(host, 1, Body::Status(Box::new(status)))
+    let status = crate::tests::status(host, HostState::Joined);
+    signed(host, (1, 1), Body::Status(Box::new(status)))
 }
 
 /// A relay's report of the moment at which it arrives.
@@ -117,7 +73,7 @@ fn report(
         words.iter().map(|&(host, word)| (host.to_owned(), word)).collect();
     let at_ns = (time_ms + AHEAD_MS) * MS;
     let report = Box::new(RegionReport { at_ns, boot_id: "r".to_owned(), words });
-    signed(relay, sequence, Body::Region { report, statuses })
+    signed(relay, (1, sequence), Body::Region { report, statuses })
 }
 
 /// 300 ms old, 7 s ahead of the relay ± 1 ms; the host's first status is as the newest.
@@ -165,7 +121,7 @@ fn told(machine: &mut CoordinatorMachine, time_ms: u64, input: CoordinatorInput)
         },
         _ => None,
     };
-    let effects = machine.handle(Nanos::from_millis(time_ms), input, &Words);
+    let effects = machine.handle(Nanos::from_millis(time_ms), input, &OneWord);
     effects.into_iter().filter_map(told).collect()
 }
 
@@ -203,7 +159,7 @@ fn a_lost_host_is_found_when_the_status_has_come_that_says_what_it_does() {
         let word = (0, WORD.1, WORD.2, said);
         let message = report(("r1", sequence), time_ms, &[("a", word)], statuses);
         let input = CoordinatorInput::Message { host: "r1".to_owned(), message };
-        let effects = machine.handle(Nanos::from_millis(time_ms), input, &Words);
+        let effects = machine.handle(Nanos::from_millis(time_ms), input, &OneWord);
         let questions = effects.iter().filter(|effect| match effect {
             CoordinatorEffect::Send { to, message } => {
                 let hosts = vec!["a".to_owned()];
@@ -223,9 +179,9 @@ fn a_lost_host_is_found_when_the_status_has_come_that_says_what_it_does() {
     assert_eq!(told_by(&mut machine, 12_100, (1, 2), Vec::new()), lost);
     assert_eq!(told_by(&mut machine, 12_600, (9, 1), Vec::new()), lost);
     // A status that was overtaken by later words is not what they mean.
-    let third = signed("a", 3, status("a").body);
+    let third = signed("a", (1, 3), status("a").body);
     assert_eq!(told_by(&mut machine, 13_100, (1, 4), vec![third]), lost);
-    let fifth = signed("a", 5, status("a").body);
+    let fifth = signed("a", (1, 5), status("a").body);
     let found = (Some(HostState::Joined), true, 0);
     assert_eq!(told_by(&mut machine, 13_600, (1, 4), vec![fifth]), found);
 }

@@ -118,16 +118,7 @@ fn statuses_that_come_twice_late_or_from_an_earlier_boot_have_no_effect_and_are_
     let message = |bench: &Bench, boot: &str, sequence: u64| {
         let mut status = bench.statuses["a"].clone();
         (status.state, status.machine.boot_id) = (HostState::Permitted, boot.to_owned());
-        BusMessage {
-            protocol: PROTOCOL,
-            campaign: CAMPAIGN.to_owned(),
-            sender: "a".to_owned(),
-            incarnation: 1,
-            sequence,
-            body: Body::Status(Box::new(status)),
-            signature: Some("signed".to_owned()),
-            bytes: Vec::new(),
-        }
+        signed("a", (1, sequence), Body::Status(Box::new(status)))
     };
     let newest = bench.sequence;
     let rows = [

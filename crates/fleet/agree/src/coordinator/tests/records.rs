@@ -2,13 +2,8 @@
 
 use super::*;
 
-fn signed(host: &str, sequence: u64, body: Body) -> BusMessage {
-    let message = BusMessage::new(CAMPAIGN, host, (1, sequence), body);
-    BusMessage { signature: Some("signed".to_owned()), ..message }
-}
-
 fn first_word(host: &str) -> Body {
-    Body::Status(Box::new(status(host)))
+    Body::Status(Box::new(status(host, HostState::Joined)))
 }
 
 #[test]
@@ -62,8 +57,8 @@ fn a_word_of_another_campaign_is_ignored() {
     let mut bench = Bench::new(config(&["a"], |_| ()));
     for (campaign, state, ignored) in [("d", HostState::Asked, 1), (CAMPAIGN, HostState::Joined, 1)]
     {
-        let message =
-            BusMessage { campaign: campaign.to_owned(), ..signed("a", 1, first_word("a")) };
+        let first = signed("a", (1, 1), first_word("a"));
+        let message = BusMessage { campaign: campaign.to_owned(), ..first };
         bench.give(CoordinatorInput::Message { host: "a".to_owned(), message });
         assert_eq!((bench.state("a"), bench.machine.ignored), (state, ignored), "{campaign}");
     }
@@ -150,7 +145,7 @@ fn a_file_comes_in_pieces_of_256_kib_and_an_empty_one_needs_none() {
         let (run, file) = ("r".to_owned(), "events.jsonl".to_owned());
         let body = Body::Piece { run, file, offset: offset as u64 };
         let bytes = content[offset..end].to_vec();
-        let message = BusMessage { bytes, ..signed("a", 1, body) };
+        let message = BusMessage { bytes, ..signed("a", (1, 1), body) };
         bench.give(CoordinatorInput::Message { host: "a".to_owned(), message });
         assert_eq!(bench.stored.len(), stored, "{offset} to {end}");
     }
@@ -220,7 +215,7 @@ fn a_resumed_coordinator_counts_on_from_all_earlier_ones_and_from_their_last_mom
     let (mut machine, effects) = CoordinatorMachine::resume(config, &[], &events, now);
     assert_eq!(effects, [CoordinatorEffect::Event(line(70, resumed()))]);
     let mut hear = |host: &str| {
-        let (host, message) = (host.to_owned(), signed(host, 1, first_word(host)));
+        let (host, message) = (host.to_owned(), signed(host, (1, 1), first_word(host)));
         let input = CoordinatorInput::Message { host, message };
         machine.handle(Nanos::from_millis(900_005), input, &OneWord)
     };

@@ -1,5 +1,7 @@
 //! What orders to run and to start say, and when a start is tried again.
 
+use durio_record::fleet::Barrier;
+
 use super::*;
 use crate::message::TimetableEntry;
 
@@ -120,4 +122,22 @@ fn a_start_that_no_host_reports_is_tried_again_after_2_s() {
     bench.pass(20, &[]);
     assert_eq!((bench.sent_to("a", "start"), bench.start_order().attempt), (2, 2));
     assert_eq!(bench.sent_to("a", "cancel"), 0);
+}
+
+#[test]
+fn many_hosts_are_asked_4000_times_a_second_together_and_each_as_often_as_any_other() {
+    let names: Vec<String> = (0..200).map(|number| format!("h{number:03}")).collect();
+    let hosts: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut bench = Bench::new(config(&hosts, |_| ()));
+    hosts.iter().for_each(|host| bench.report(host, |_| ()));
+    let mut most = 0;
+    for _ in 0..50 {
+        let before = bench.probes.len();
+        bench.pass(20, &[]);
+        most = most.max(bench.probes.len() - before);
+    }
+    assert_eq!(most, 80, "in 20 ms");
+    let asked = |host: &str| bench.probes.iter().filter(|(name, _)| name == host).count();
+    let counts: Vec<usize> = hosts.iter().map(|host| asked(host)).collect();
+    assert_eq!(counts, [PROBES as usize; 200]);
 }

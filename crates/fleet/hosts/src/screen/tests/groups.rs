@@ -118,6 +118,17 @@ fn two_figures_of_a_host_are_two_tests() {
 }
 
 #[test]
+fn hosts_of_a_small_group_are_far_off_from_three_and_a_half_deviations_on() {
+    // The median is 0.5 steps, and the median distance from it 2.5: 3.5 × 1.4826 × 2.5 are 12.97.
+    let doubts = |far: f64| {
+        let steps = [-4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, far, far];
+        single_runs(&steps.map(|step| (0.01 * step).exp())).doubts.len()
+    };
+    // The first is that each host has a single run.
+    assert_eq!((doubts(13.4), doubts(13.6)), (1, 2));
+}
+
+#[test]
 fn a_host_that_scatters_among_hosts_that_do_not_at_all_is_unsteady() {
     let runs = |at: usize| {
         let one = |run_at: usize| {

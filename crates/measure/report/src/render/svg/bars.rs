@@ -18,6 +18,7 @@ const RIGHT: f64 = 490.0;
 const NAME_MAX: usize = 46;
 // The same of a bar's text, by the room that is left of the sheet.
 const CHARACTER: f64 = 24.4;
+const POINT_RADIUS: f64 = 11.0;
 
 pub(super) fn draw(bars: &Bars) -> String {
     let longest = bars.groups.iter().map(end).fold(0.0, f64::max);
@@ -72,6 +73,10 @@ fn draw_bar(sheet: &mut SvgSheet, bar: &Bar, middle: f64, longest: f64) {
         sheet.rect((left, middle - half), (end, middle + half), (hex(*colour), 1.0));
         right = right.max(end);
     }
+    if let Some(point) = bar.point {
+        sheet.point((place(point), middle), POINT_RADIUS);
+        right = right.max(place(point) + POINT_RADIUS);
+    }
     let room = WIDTH - right - 14.0;
     let fitting =
         (1..=bar.text.chars().count()).take_while(|most| count(*most) * CHARACTER <= room);
@@ -85,7 +90,7 @@ mod tests {
     use crate::document::chart::Colour;
 
     fn group(spans: Vec<(f64, f64, Colour)>) -> BarGroup {
-        let bar = Bar { name: "ext4".into(), spans, text: "+1 µs".into() };
+        let bar = Bar { name: "ext4".into(), spans, point: None, text: "+1 µs".into() };
         BarGroup { title: "stack".into(), bars: vec![bar] }
     }
 
@@ -132,6 +137,21 @@ mod tests {
         let mut unnamed = group(vec![(0.0, 5.0, Colour::First)]);
         unnamed.bars[0].name.clear();
         assert!(drawn(vec![unnamed]).contains("0 0 1120 116"));
+    }
+
+    #[test]
+    fn an_estimate_is_a_point_on_its_interval_and_the_text_keeps_clear_of_it() {
+        let mut measured = group(vec![(0.0, 8.0, Colour::First), (8.0, 10.0, Colour::Second)]);
+        measured.bars[0].point = Some(9.0);
+        let svg = drawn(vec![measured]);
+        // 630 pixels for 10, below a title and a name; the text begins behind the interval.
+        assert!(svg.contains("<circle class=\"dot ink\" cx=\"567\" cy=\"120\" r=\"11\""), "{svg}");
+        assert!(svg.contains("<text x=\"644\" "), "{svg}");
+        let mut narrow = group(vec![(0.0, 10.0, Colour::First)]);
+        narrow.bars[0].point = Some(10.0);
+        let svg = drawn(vec![narrow]);
+        assert!(svg.contains("cx=\"630\"") && svg.contains("<text x=\"655\" "), "{svg}");
+        assert!(!drawn(vec![group(vec![(0.0, 1.0, Colour::First)])]).contains("<circle"));
     }
 
     #[test]

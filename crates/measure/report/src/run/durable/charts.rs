@@ -208,7 +208,7 @@ pub(super) fn sequences(found: &[CommandsFindings]) -> Chart {
         let flags: Vec<&str> = sequence.requests.iter().map(|request| &*request.flags).collect();
         Some(BarGroup {
             title: String::new(),
-            bars: vec![Bar { name, spans, text: flags.join(" ") }],
+            bars: vec![Bar { name, spans, point: None, text: flags.join(" ") }],
         })
     };
     let legend = [

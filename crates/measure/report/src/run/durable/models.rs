@@ -252,10 +252,10 @@ pub(super) fn group_commit(found: &DurableFindings) -> Section {
     for (gain, row) in gains {
         let setting = &row.arm.setting;
         let text = format!(
-            "{} with records of {}: {} × the commits of independent writers",
+            "{} commit {} × as often by sharing syncs (records of {})",
             counted(setting.committers().into(), "committer"),
-            setting.block_size,
-            decimal(gain)
+            decimal(gain),
+            setting.block_size
         );
         part.fact("gain", text);
     }

@@ -3,18 +3,21 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use durio_agree::sign::SigningKey;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 const CHUNK: usize = 16 << 10;
+/// The agent's client asks a bus that has been silent for this long.
+const PING_EVERY: Duration = Duration::from_secs(1);
 
 /// A connection to the bus.
 pub(super) struct Wire {
     stream: TcpStream,
     buffer: Vec<u8>,
+    next_ping: Instant,
     /// Bytes in both directions.
     pub(super) bytes: u64,
 }
@@ -32,7 +35,8 @@ impl Wire {
     pub(super) fn connect(port: u16, key: &SigningKey) -> Result<Self> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).context("no bus")?;
         stream.set_nodelay(true)?;
-        let mut wire = Self { stream, buffer: Vec::new(), bytes: 0 };
+        let next_ping = Instant::now() + PING_EVERY;
+        let mut wire = Self { stream, buffer: Vec::new(), next_ping, bytes: 0 };
         let info = wire.line()?;
         let info = info.strip_prefix("INFO ").context("the bus does not begin with INFO")?;
         let info: serde_json::Value = serde_json::from_str(info)?;
@@ -58,6 +62,21 @@ impl Wire {
         bytes.extend_from_slice(payload);
         bytes.extend_from_slice(b"\r\n");
         self.write(&bytes)
+    }
+
+    /// How long the bus may still be silent.
+    pub(super) fn silent_in(&self) -> Duration {
+        self.next_ping.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
+    }
+
+    /// Asks a bus that has been silent for a second.
+    pub(super) fn keep_alive(&mut self) -> Result<()> {
+        let now = Instant::now();
+        if now < self.next_ping {
+            return Ok(());
+        }
+        self.next_ping = now + PING_EVERY;
+        self.write(b"PING\r\n")
     }
 
     /// The messages that come within this time.
@@ -102,6 +121,7 @@ impl Wire {
             Ok(count) => {
                 self.buffer.extend_from_slice(&chunk[..count]);
                 self.bytes += count as u64;
+                self.next_ping = Instant::now() + PING_EVERY;
                 Ok(true)
             }
             Err(error) if is_timeout(&error) => Ok(false),
