@@ -234,7 +234,10 @@ fn slowdown(watch: &SlowWatchFacts) -> (Tone, String) {
     let (tone, less) = match less {
         less if less > SLOWDOWN_MAX => {
             let limit = decimal(SLOWDOWN_MAX * 100.0);
-            (Tone::Warning, format!("{} less (over {limit} %)", percent(less)))
+            (
+                Tone::Warning,
+                format!("{} less (over {limit} %, if the load was the same)", percent(less)),
+            )
         }
         less if less > 0.0 => (Tone::Plain, format!("{} less", percent(less))),
         _ => (Tone::Plain, "no slowdown seen".to_owned()),

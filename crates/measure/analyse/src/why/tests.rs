@@ -335,6 +335,22 @@ fn lost_events_a_small_cause_and_a_remainder_are_doubts() {
 }
 
 #[test]
+fn a_thread_is_not_said_to_run_before_the_first_event_of_a_ring_that_lost_some() {
+    let script = Script::new().at(40_000).issues(DATABASE, SMALL).waits(DATABASE, &["io_schedule"]);
+    let script = script.at(59_000).completes(DISK, SMALL).interrupt_wakes(DATABASE);
+    let mut window = script.at(60_000).ends();
+    let whole = explained(&window);
+    assert_eq!((whole.cause, whole.unexplained_share), ("kernel-work", 0.0));
+    window.is_incomplete = true;
+    let call = explained(&window);
+    assert_adds_up(&call);
+    assert_eq!(call.pieces[0].kind, PieceKind::Unknown);
+    let begin = whole.pieces[0].begin_ns;
+    assert_eq!(call.pieces[0].end_ns - begin, whole.pieces[0].end_ns - begin, "up to the wait");
+    assert_eq!((call.cause, call.doubts.len()), ("unknown", 2), "{:?}", call.doubts);
+}
+
+#[test]
 fn small_pieces_become_part_of_a_neighbour_of_their_kind() {
     // A hundred turns of the processor, 0.1 ms each, in a call of 50 ms.
     let compiler = Thread(900, "gcc", 0);

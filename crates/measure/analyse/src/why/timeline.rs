@@ -1,7 +1,7 @@
 //! A slow call's time in parts: the caller's own timeline, and where it waits, the timeline of the
 //! thread or the request that woke it.
 
-use durio_observe::{KernelEvent, OffProcessor};
+use durio_observe::{KernelEvent, KernelEventKind, OffProcessor};
 
 use super::PieceKind;
 use super::evidence::{Beside, PieceEvidence};
@@ -58,8 +58,9 @@ impl<'w> Follower<'_, 'w> {
             match span.state {
                 State::Running { processor, is_seen } => {
                     let is_sure = is_seen || self.has_every_event();
-                    let kind = if is_sure { PieceKind::OnProcessor } else { PieceKind::Unknown };
-                    self.push_at(from, to, kind, path, processor, None);
+                    let known = if is_sure { self.known_from().clamp(from, to) } else { to };
+                    self.push(from, known, PieceKind::Unknown, path);
+                    self.push_at(known, to, PieceKind::OnProcessor, path, processor, None);
                 }
                 State::Runnable { processor } => {
                     self.push_at(from, to, PieceKind::Runnable, path, processor, None);
@@ -77,6 +78,20 @@ impl<'w> Follower<'_, 'w> {
         let is_of_call =
             |event: &&KernelEvent| (window.call.begin..=window.call.end).contains(&event.at);
         !window.is_incomplete && self.indexed.events.iter().any(is_of_call)
+    }
+
+    /// Where events were lost, a thread that runs may have waited before the ring's first event: calls
+    /// come from another buffer.
+    fn known_from(&self) -> u64 {
+        let is_of_call = |kind: &KernelEventKind| {
+            matches!(kind, KernelEventKind::CallEntered { .. } | KernelEventKind::CallLeft { .. })
+        };
+        let first = self.indexed.events.iter().find(|event| !is_of_call(&event.kind));
+        match first {
+            _ if !self.indexed.window.is_incomplete => 0,
+            Some(event) => event.at,
+            None => u64::MAX,
+        }
     }
 
     fn blocked(&mut self, span: &Span<'w>, from: u64, to: u64, path: &Path<'w>) {

@@ -14,8 +14,7 @@ use crate::sample;
 
 const MS: u64 = 1_000_000;
 
-const COST: &str =
-    "write calls 9.6 k/s, without recording 10 k/s: 4.0 % less (over 3 %); 1.2 % of a CPU";
+const COST: &str = "write calls 9.6 k/s, without recording 10 k/s: 4.0 % less (over 3 %, if the load was the same); 1.2 % of a CPU";
 
 fn other(thread: u32, name: &str, bytes: u64) -> Other {
     Other { thread, name: name.to_owned(), ns: 7 * MS, bytes }
